@@ -1,0 +1,1 @@
+libnmbench_la_SOURCES += base/run.c base/run.h

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The host's side of nmb_run: who opens it, and what it has gathered. */
+#ifndef NMB__RUN_H
+#define NMB__RUN_H
+
+#include <stdio.h>
+
+#include "nmbench/nmb_plugin.h"
+
+/* A value given to nmb_emit or nmb_stat; a, b NULL where there is no label. */
+typedef struct nmb__value {
+  const char *name, *a, *b;
+  double value;
+} nmb__value;
+
+typedef struct nmb__values {
+  int n, cap;
+  nmb__value *v;
+} nmb__values;
+
+/* An option's value in base units: number for all but text and enum. */
+typedef struct nmb__optval {
+  const char *name;
+  double number;
+  int64_t integer;
+  const char *text; /* as written, for printing; the value of text and enum */
+} nmb__optval;
+
+/* log: where diagnostics go; NULL: kept as error text only. */
+NMB_API nmb_run *nmb__run_open(FILE *log);
+NMB_API void nmb__run_close(nmb_run *);
+NMB_API void nmb__run_seed(nmb_run *, uint64_t seed);
+NMB_API void nmb__run_budget(nmb_run *, uint64_t evaluations);
+NMB_API uint64_t nmb__run_spent(const nmb_run *);
+/* The plugin being called and its options (borrowed); NULL, NULL, 0 after. */
+NMB_API void nmb__run_plugin(nmb_run *, const nmb_plugin *, const nmb__optval *, int n);
+NMB_API const nmb__values *nmb__run_metrics(const nmb_run *);
+NMB_API const nmb__values *nmb__run_stats(const nmb_run *);
+NMB_API void nmb__run_clear(nmb_run *); /* metrics, stats and error text */
+NMB_API size_t nmb__run_bytes(const nmb_run *); /* arena in use */
+/* Scratch: everything allocated after the mark is released. */
+NMB_API size_t nmb__run_mark(nmb_run *);
+NMB_API void nmb__run_release(nmb_run *, size_t mark);
+
+/* Aborts with a message: for our own bugs and for memory that ran out. */
+NMB_API void nmb__panic(const char *fmt, ...) NMB_PRINTF(1, 2);
+NMB_API void *nmb__xrealloc(void *, size_t count, size_t size);
+#endif

@@ -1,0 +1,2 @@
+nmbench_SOURCES = harness/main.c
+nmbench_LDADD = libnmbench.la

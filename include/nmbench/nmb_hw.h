@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The machine: memories, engines and links, as read from a .hw file.
+ *
+ * A machine of `devices` alike devices is one nmb_hw: capacities, bandwidths and
+ * channels of a memory are those of all devices together; `devices` of an engine
+ * says over how many devices its work spreads.  Links are engines whose model is
+ * "link": they run copy, bcast and gather instructions.
+ * Read only, owned by whoever loaded it.
+ */
+#ifndef NMB_HW_H
+#define NMB_HW_H
+
+#include "nmbench/nmb_ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nmb_plugin;
+
+/* A parameter of an engine model, in base units; the model's option table says
+ * what there is.  Every value in a .hw file belongs to an entry with a source. */
+typedef struct nmb_param {
+  const char *name;
+  double value;     /* numbers and booleans */
+  const char *text; /* text parameters, else NULL */
+} nmb_param;
+
+typedef struct nmb_mem {
+  const char *name;
+  int devices;
+  int64_t bytes;           /* all devices */
+  double bytes_per_s;      /* external interface, all devices */
+  double latency_s;
+  double j_per_byte;       /* through the external interface; NaN: unknown */
+  double static_w;         /* all devices; NaN: unknown */
+  int channels;            /* all devices; 1 where it has no banks */
+  int banks;               /* per channel */
+  int64_t page_bytes;      /* DRAM row; 0: not DRAM */
+  int64_t burst_bytes;
+  int64_t align;           /* of every buffer */
+  bool local;              /* belongs to one engine; holds only values inside a kernel */
+  const char *source;
+} nmb_mem;
+
+typedef struct nmb_engine {
+  const char *name, *model;
+  int devices;
+  nmb_id resident;   /* memory where its weights and caches must lie */
+  nmb_id home;       /* memory where its other operands lie */
+  nmb_id local;      /* memory for values inside a kernel; NMB_NONE: cannot fuse */
+  bool rows_one_by_one; /* runs a kernel row by row: `local` holds one row's tile */
+  bool in_memory;    /* computes in the banks of `resident`: EXEC has a place */
+  nmb_id from, to;   /* links: the memories joined; NMB_NONE otherwise */
+  bool between_devices; /* links: joins the devices of memory `from` (= `to`) */
+  uint64_t ops;      /* bit per nmb_opcode */
+  nmb_bits weights;  /* bit per nmb_dtype: formats of resident operands */
+  nmb_bits values;   /* bit per nmb_dtype: formats of the other operands */
+  double launch_s;   /* overhead of starting a kernel */
+  double static_w;   /* all devices; NaN: unknown */
+  int nparam;
+  const nmb_param *param;
+  const struct nmb_plugin *impl; /* the model, bound by the host */
+  const char *source;
+} nmb_engine;
+
+typedef struct nmb_hw {
+  const char *name, *title, *source;
+  int devices;
+  int nmem, nengine; /* links stand after the compute engines */
+  const nmb_mem *mem;
+  const nmb_engine *engine;
+  nmb_id host; /* the engine that can run every op */
+} nmb_hw;
+
+NMB_API nmb_id nmb_hw_mem(const nmb_hw *, const char *name);    /* NMB_NONE if unknown */
+NMB_API nmb_id nmb_hw_engine(const nmb_hw *, const char *name); /* NMB_NONE if unknown */
+NMB_API bool nmb_engine_is_link(const nmb_engine *);
+/* The link that moves data from one memory to the other, or between the devices
+ * of one (from == to); NMB_NONE if there is none. */
+NMB_API nmb_id nmb_hw_link(const nmb_hw *, nmb_id from, nmb_id to);
+/* Aborts when the model's table does not list the name: a bug of the model. */
+NMB_API double nmb_param_get(const nmb_engine *, const char *name);
+NMB_API const char *nmb_param_text(const nmb_engine *, const char *name);
+
+/* ------------------------------------------------------------- engine models */
+#define NMB_CAUSE_MAP(X)                                                       \
+  X(COMPUTE, "compute", "arithmetic")                                          \
+  X(ROW, "row", "opening and closing DRAM rows")                               \
+  X(BUS, "bus", "waiting for memory bandwidth, buffers filled and read")       \
+  X(REFRESH, "refresh", "DRAM refresh")                                        \
+  X(TRANSFER, "transfer", "moving values over a link")                         \
+  X(LAUNCH, "launch", "starting kernels, mode switches")
+typedef enum nmb_cause {
+#define X(id, name, help) NMB_CAUSE_##id,
+  NMB_CAUSE_MAP(X)
+#undef X
+      NMB_NCAUSE
+} nmb_cause;
+
+#define NMB_EPART_MAP(X)                                                       \
+  X(COMPUTE, "compute") X(ARRAY, "array") X(ROW, "row") X(IO, "io") X(LINK, "link") X(STATIC, "static")
+typedef enum nmb_epart {
+#define X(id, name) NMB_EPART_##id,
+  NMB_EPART_MAP(X)
+#undef X
+      NMB_NEPART
+} nmb_epart;
+
+#define NMB_MAXMEM 12
+/* What one instruction costs when it runs alone. */
+typedef struct nmb_cost {
+  double time[NMB_NCAUSE];   /* s; they add up to the duration */
+  double energy[NMB_NEPART]; /* J; NaN: unknown.  STATIC is left to the simulator */
+  double mem_s[NMB_MAXMEM];  /* s of each memory's whole external interface; <= duration */
+  double mem_bytes[NMB_MAXMEM]; /* bytes through each memory's interface or to its banks' MACs */
+} nmb_cost;
+NMB_API double nmb_cost_seconds(const nmb_cost *); /* the sum of time[] */
+
+/* Asks the model of the instruction's engine. */
+NMB_API nmb_status nmb_insn_cost(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

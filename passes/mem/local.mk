@@ -1,0 +1,1 @@
+# one plugin a file

@@ -1,0 +1,8 @@
+# A CUnit program per module.
+UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_prog
+TESTS += tests/unit/test_prog
+endif
+tests_unit_test_prog_SOURCES = tests/unit/test_prog.c tests/unit/unit.h
+tests_unit_test_prog_LDADD = $(UNIT_LDADD)
