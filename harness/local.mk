@@ -1,2 +1,2 @@
-nmbench_SOURCES = harness/main.c
-nmbench_LDADD = libnmbench.la
+nmbench_SOURCES = harness/main.c harness/stats.c harness/stats.h
+nmbench_LDADD = libnmbench.la $(GSL_LIBS)

@@ -6,3 +6,9 @@ TESTS += tests/unit/test_prog
 endif
 tests_unit_test_prog_SOURCES = tests/unit/test_prog.c tests/unit/unit.h
 tests_unit_test_prog_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_stats
+TESTS += tests/unit/test_stats
+endif
+tests_unit_test_stats_SOURCES = tests/unit/test_stats.c tests/unit/unit.h harness/stats.c harness/stats.h
+tests_unit_test_stats_LDADD = $(UNIT_LDADD) $(GSL_LIBS) -lm
