@@ -1,2 +1,7 @@
-nmbench_SOURCES = harness/main.c harness/stats.c harness/stats.h
-nmbench_LDADD = libnmbench.la $(GSL_LIBS)
+# Everything of the harness but main, so that unit tests can link it.
+noinst_LTLIBRARIES += libharness.la
+libharness_la_SOURCES = harness/stats.c harness/stats.h harness/store.c harness/store.h
+libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
+libharness_la_LIBADD = libnmbench.la $(HDF5_LIBS) $(GSL_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
+nmbench_SOURCES = harness/main.c
+nmbench_LDADD = libharness.la libnmbench.la

@@ -10,5 +10,11 @@ if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_stats
 TESTS += tests/unit/test_stats
 endif
-tests_unit_test_stats_SOURCES = tests/unit/test_stats.c tests/unit/unit.h harness/stats.c harness/stats.h
-tests_unit_test_stats_LDADD = $(UNIT_LDADD) $(GSL_LIBS) -lm
+tests_unit_test_stats_SOURCES = tests/unit/test_stats.c tests/unit/unit.h
+tests_unit_test_stats_LDADD = libharness.la $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_store
+TESTS += tests/unit/test_store
+endif
+tests_unit_test_store_SOURCES = tests/unit/test_store.c tests/unit/unit.h
+tests_unit_test_store_LDADD = libharness.la $(UNIT_LDADD)
