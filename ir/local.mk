@@ -1,1 +1,2 @@
-libnmbench_la_SOURCES += ir/prog.c ir/prog.h ir/ops.c
+libnmbench_la_SOURCES += ir/prog.c ir/prog.h ir/ops.c ir/hash.c ir/verify.c ir/verify.h \
+  ir/verify_graph.c

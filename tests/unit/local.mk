@@ -7,6 +7,12 @@ endif
 tests_unit_test_prog_SOURCES = tests/unit/test_prog.c tests/unit/unit.h
 tests_unit_test_prog_LDADD = $(UNIT_LDADD)
 if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_verify
+TESTS += tests/unit/test_verify
+endif
+tests_unit_test_verify_SOURCES = tests/unit/test_verify.c tests/unit/unit.h
+tests_unit_test_verify_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_stats
 TESTS += tests/unit/test_stats
 endif
