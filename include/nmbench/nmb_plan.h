@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What passes of one kind share: growing kernels, costs of the best engine, and
+ * where resident tensors lie and whether they fit.
+ *
+ * Arrays and lists are in the run's arena.  All functions are deterministic.
+ */
+#ifndef NMB_PLAN_H
+#define NMB_PLAN_H
+
+#include "nmbench/nmb_lower.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------------- fuse */
+/* A partition of a block's ops into groups.  Ops are named by their position in
+ * the block, groups by the position of their first op. */
+typedef struct nmb_grouping {
+  nmb_id block;
+  int nop;
+  int *group;      /* [nop] */
+  int *in;         /* producers of op i: in[in_first[i]] up to in[in_first[i + 1]] */
+  int *in_first;   /* [nop + 1] */
+  int *user;       /* consumers, likewise */
+  int *user_first; /* [nop + 1] */
+} nmb_grouping;
+
+/* Every op a group of its own.  O(ops * inputs). */
+NMB_API void nmb_grouping_init(nmb_run *, const nmb_prog *, nmb_id block,
+                               nmb_grouping *out);
+/* The ops of group a and of group b (may be equal) in execution order; how many. */
+NMB_API int nmb_grouping_ops(const nmb_prog *, const nmb_grouping *, int a, int b,
+                             nmb_id *op /*[nop]*/);
+/* Would the groups still form a DAG if a and b became one? */
+NMB_API bool nmb_grouping_acyclic(nmb_run *, const nmb_grouping *, int a, int b);
+NMB_API void nmb_grouping_merge(nmb_grouping *, int a, int b);
+/* Adds a kernel for each group, in topological order (ties: first op). */
+NMB_API void nmb_grouping_write(nmb_run *, nmb_prog *, const nmb_grouping *);
+
+/* The engines on which the ops may be one kernel: those that can run all of
+ * them and where nmb_fuse_legal agrees.  A bit per engine. */
+NMB_API uint64_t nmb_engines_legal(const nmb_prog *, const nmb_id *op, int nop);
+/* Least nmb_kernel_seconds over nmb_engines_legal, with default mapping. engine:
+ * (optional).  No engine: NMB_NONE and infinity. */
+NMB_API nmb_status nmb_best_seconds(nmb_run *, const nmb_prog *, const nmb_id *op,
+                                    int nop, nmb_id *engine, double *seconds);
+
+/* ------------------------------------------------------------------ dispatch */
+/* Kernels that read or write one cache or state must lie with it in one memory:
+ * each kernel gets the lowest id of those it is tied to, itself included. */
+NMB_API void nmb_cache_clusters(nmb_run *, const nmb_prog *,
+                                nmb_id *cluster /*[nkernel]*/);
+
+/* A resident tensor (a root) in a memory that some kernel reads it from. */
+typedef struct nmb_resident {
+  nmb_id tensor, mem;
+  nmb_id kernel;  /* the first that uses it there */
+  int64_t bytes;  /* all layers, without padding */
+  bool in_memory; /* an engine that computes in the memory reads it */
+} nmb_resident;
+/* engine: [nkernel]; NULL: as dispatched.  In order of kernel, op and operand. */
+NMB_API int nmb_residents(nmb_run *, const nmb_prog *, const nmb_id *engine,
+                          nmb_resident **out);
+
+/* Moves kernels, with all that is tied to them by caches, out of memories that
+ * cannot hold their residents (a reserve of `reserve` of each memory is kept for
+ * padding and activations) to engines with room.  Those go first that lose least
+ * for each byte moved: penalty[kernel * nengine + engine] in any one unit, lower
+ * is better, infinite where the engine cannot run it.
+ * NMB_INFEASIBLE, with bytes needed and available, if nothing more can move. */
+NMB_API nmb_status nmb_dispatch_fit(nmb_run *, const nmb_prog *, const double *penalty,
+                                    double reserve, nmb_id *engine /*[nkernel]*/);
+
+/* ----------------------------------------------------------------------- map */
+/* Units that the layout of a resident tensor deals out: the experts or heads of a
+ * weight of rank 3, the KV heads of each sequence of a cache, else 1. */
+NMB_API int64_t nmb_layout_units(const nmb_tensor *);
+/* Rows dealt over banks so that all channels are busy: weights, each expert too,
+ * over all channels; caches with each unit on as many channels as make the busiest
+ * bank's share least.  Padded if that costs at most `waste` of a row's bytes.
+ * LINEAR where nothing computes in that memory. */
+NMB_API void nmb_layout_interleaved(const nmb_prog *, const nmb_resident *, double waste,
+                                    nmb_layout *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
