@@ -19,6 +19,7 @@ typedef struct chunk {
 
 struct nmb_run {
   chunk *arena;
+  chunk *kept; /* names and labels of metrics and stats, until nmb__run_clear */
   FILE *log;
   char *error;
   uint64_t seed;
@@ -66,11 +67,11 @@ nmb__run_open(FILE *log)
 }
 
 static void
-arena_free(nmb_run *run)
+arena_free(chunk **arena)
 {
-  while (run->arena) {
-    chunk *c = run->arena;
-    run->arena = c->prev;
+  while (*arena) {
+    chunk *c = *arena;
+    *arena = c->prev;
     free(c);
   }
 }
@@ -80,7 +81,8 @@ nmb__run_close(nmb_run *run)
 {
   if (!run)
     return;
-  arena_free(run);
+  arena_free(&run->arena);
+  arena_free(&run->kept);
   if (run->rng)
     gsl_rng_free(run->rng);
   free(run->error);
@@ -89,14 +91,14 @@ nmb__run_close(nmb_run *run)
   free(run);
 }
 
-void *
-nmb_alloc(nmb_run *run, size_t count, size_t size)
+static void *
+take(chunk **arena, size_t count, size_t size)
 {
   const size_t align = sizeof(max_align_t);
   if (size && count > (SIZE_MAX - align) / size)
     nmb__panic("allocation of %zu items of %zu bytes overflows", count, size);
   const size_t need = (count * size + align - 1) / align * align;
-  chunk *c = run->arena;
+  chunk *c = *arena;
   if (!c || c->cap - c->used < need) {
     const size_t cap = need > CHUNK_BYTES ? need : CHUNK_BYTES;
     chunk *fresh = nmb__xrealloc(NULL, 1, sizeof *fresh + cap);
@@ -104,11 +106,17 @@ nmb_alloc(nmb_run *run, size_t count, size_t size)
     fresh->before = c ? c->before + c->used : 0;
     fresh->used = 0;
     fresh->cap = cap;
-    run->arena = c = fresh;
+    *arena = c = fresh;
   }
   void *p = (char *)c->data + c->used;
   c->used += need;
   return memset(p, 0, need);
+}
+
+void *
+nmb_alloc(nmb_run *run, size_t count, size_t size)
+{
+  return take(&run->arena, count, size);
 }
 
 size_t
@@ -172,11 +180,20 @@ nmb_status_name(nmb_status s)
   return (int)s >= 0 && s < NMB_NSTATUS ? status_name[s] : "unknown";
 }
 
+/* A message without a place is the plugin's, if one is being called. */
+static const char *
+speaker(const nmb_run *run, nmb_loc loc)
+{
+  if (loc.file)
+    return loc.file;
+  return run && run->plugin ? run->plugin->name : "nmbench";
+}
+
 static char *
-place_text(nmb_loc loc)
+place_text(const nmb_run *run, nmb_loc loc)
 {
   char buf[64] = "";
-  const char *file = loc.file ? loc.file : "nmbench";
+  const char *file = speaker(run, loc);
   if (loc.file && loc.line > 0 && loc.col > 0)
     snprintf(buf, sizeof buf, ":%d:%d", loc.line, loc.col);
   else if (loc.file && loc.line > 0)
@@ -197,12 +214,12 @@ report(nmb_run *run, const char *level, nmb_loc loc, const char *fmt, va_list ap
   char *text = nmb__xrealloc(NULL, (size_t)(n < 0 ? 0 : n) + 1, 1);
   vsnprintf(text, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
   va_end(again);
-  char *place = place_text(loc);
+  char *place = place_text(run, loc);
   if (run && run->log)
     fprintf(run->log, "%s: %s: %s\n", place, level, text);
   if (run && keep) {
     free(run->error);
-    if (loc.file) {
+    if (loc.file || run->plugin) {
       const size_t len = strlen(place) + strlen(text) + 3;
       run->error = nmb__xrealloc(NULL, len, 1);
       snprintf(run->error, len, "%s: %s", place, text);
@@ -267,6 +284,12 @@ double
 nmb_uniform(nmb_run *run)
 {
   return (double)(nmb_rand(run) >> 11) * 0x1p-53;
+}
+
+uint64_t
+nmb__run_seed_get(const nmb_run *run)
+{
+  return run->seed;
 }
 
 void
@@ -336,6 +359,12 @@ nmb_opt_text(const nmb_run *run, const char *name)
 }
 
 /* ----------------------------------------------------------------- metrics */
+static const char *
+kept_text(nmb_run *run, const char *s)
+{
+  return s ? memcpy(take(&run->kept, strlen(s) + 1, 1), s, strlen(s) + 1) : NULL;
+}
+
 static void
 value_add(nmb_run *run, nmb__values *vs, const char *name, const char *a,
           const char *b, double value)
@@ -344,8 +373,8 @@ value_add(nmb_run *run, nmb__values *vs, const char *name, const char *a,
     vs->cap = vs->cap ? 2 * vs->cap : 32;
     vs->v = nmb__xrealloc(vs->v, (size_t)vs->cap, sizeof *vs->v);
   }
-  vs->v[vs->n++] = (nmb__value){nmb_strdup(run, name), a ? nmb_strdup(run, a) : NULL,
-                                b ? nmb_strdup(run, b) : NULL, value};
+  vs->v[vs->n++] =
+      (nmb__value){kept_text(run, name), kept_text(run, a), kept_text(run, b), value};
 }
 
 void
@@ -391,6 +420,7 @@ void
 nmb__run_clear(nmb_run *run)
 {
   run->metrics.n = run->stats.n = 0;
+  arena_free(&run->kept);
   free(run->error);
   run->error = NULL;
 }

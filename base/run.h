@@ -30,10 +30,12 @@ typedef struct nmb__optval {
 NMB_API nmb_run *nmb__run_open(FILE *log);
 NMB_API void nmb__run_close(nmb_run *);
 NMB_API void nmb__run_seed(nmb_run *, uint64_t seed);
+NMB_API uint64_t nmb__run_seed_get(const nmb_run *);
 NMB_API void nmb__run_budget(nmb_run *, uint64_t evaluations);
 NMB_API uint64_t nmb__run_spent(const nmb_run *);
 /* The plugin being called and its options (borrowed); NULL, NULL, 0 after. */
 NMB_API void nmb__run_plugin(nmb_run *, const nmb_plugin *, const nmb__optval *, int n);
+/* Values outlive scratch; they stay until nmb__run_clear. */
 NMB_API const nmb__values *nmb__run_metrics(const nmb_run *);
 NMB_API const nmb__values *nmb__run_stats(const nmb_run *);
 NMB_API void nmb__run_clear(nmb_run *); /* metrics, stats and error text */

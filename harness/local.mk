@@ -5,3 +5,8 @@ libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 libharness_la_LIBADD = libnmbench.la $(HDF5_LIBS) $(GSL_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
 nmbench_SOURCES = harness/main.c
 nmbench_LDADD = libharness.la libnmbench.la
+# The command line: a command is harness/cmd_NAME.c.
+nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
+nmbench_SOURCES += harness/cmd_list.c
+nmbench_SOURCES += harness/cmd_show.c
+nmbench_LDADD += $(JANSSON_LIBS)

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Command lines against the table of a command. */
+#include <string.h>
+
+#include "base/near.h"
+#include "base/units.h"
+#include "harness/cmd.h"
+
+/* ------------------------------------------------------------------- messages */
+int
+nmb__cli_usage(const nmb__cli *cli, const char *fmt, ...)
+{
+  va_list ap;
+  va_start(ap, fmt);
+  fprintf(stderr, "nmbench %s: error: ", cli->cmd->name);
+  vfprintf(stderr, fmt, ap);
+  fprintf(stderr, " (see 'nmbench %s --help')\n", cli->cmd->name);
+  va_end(ap);
+  return NMB__EXIT_USAGE;
+}
+
+int
+nmb__exit_code(nmb_status status)
+{
+  switch (status) {
+  case NMB_OK: return NMB__EXIT_OK;
+  case NMB_UNSUPPORTED:
+  case NMB_INFEASIBLE:
+  case NMB_NOSOLUTION:
+  case NMB_TIMEOUT: return NMB__EXIT_CHECK;
+  case NMB_CRASH:
+  case NMB_OOM: return NMB__EXIT_INTERNAL;
+  default: return NMB__EXIT_USAGE;
+  }
+}
+
+int
+nmb__cli_json(json_t *j)
+{
+  json_dumpf(j, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+  putchar('\n');
+  json_decref(j);
+  return NMB__EXIT_OK;
+}
+
+json_t *
+nmb__json_real(double v)
+{
+  json_t *j = json_real(v); /* jansson refuses NaN and infinity */
+  return j ? j : json_null();
+}
+
+/* -------------------------------------------------------------------- parsing */
+static bool
+is_choice(const nmb__flag *f)
+{
+  return f->type && strchr(f->type, '|');
+}
+
+static bool
+in_choice(const char *choice, const char *word)
+{
+  const size_t n = strlen(word);
+  for (const char *p = choice;; p++) {
+    const size_t len = strcspn(p, "|");
+    if (len == n && !strncmp(p, word, n))
+      return true;
+    p += len;
+    if (!*p)
+      return false;
+  }
+}
+
+static int
+check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
+{
+  double number;
+  if (is_choice(f) && !in_choice(f->type, value))
+    return nmb__cli_usage(cli, "option --%s: found '%s', expected one of %s", f->name,
+                          value, f->type);
+  if (nmb__units_type(f->type)) {
+    nmb_run *quiet = nmb__run_open(NULL);
+    const nmb_status s = nmb__units_parse(quiet, NMB_NOLOC, value, f->type, &number);
+    if (s != NMB_OK)
+      nmb__cli_usage(cli, "option --%s: %s", f->name, nmb_error_text(quiet));
+    nmb__run_close(quiet);
+    if (s != NMB_OK)
+      return NMB__EXIT_USAGE;
+  }
+  return -1;
+}
+
+static int
+unknown_flag(nmb__cli *cli, const char *word)
+{
+  const char *names[128] = {"--help"};
+  int n = 1;
+  for (const nmb__flag *f = cli->cmd->flags; f->name && n < 128; f++)
+    names[n++] = nmb_format(cli->run, "--%s", f->name);
+  return nmb__cli_usage(cli, "unknown option '%s'%s", word,
+                        nmb__hint(cli->run, word, names, n));
+}
+
+static const nmb__flag *
+find_long(const nmb__command *c, const char *word, size_t len)
+{
+  for (const nmb__flag *f = c->flags; f->name; f++)
+    if (strlen(f->name) == len && !strncmp(f->name, word, len))
+      return f;
+  return NULL;
+}
+
+static const nmb__flag *
+find_short(const nmb__command *c, char key)
+{
+  for (const nmb__flag *f = c->flags; f->name; f++)
+    if (f->key == key)
+      return f;
+  return NULL;
+}
+
+static void
+add_set(nmb__cli *cli, const nmb__flag *f, const char *value)
+{
+  ((struct nmb__set *)(uintptr_t)cli->set)[cli->nset++] = (struct nmb__set){f, value};
+}
+
+/* One word that begins with '-'; *i moves on if it takes the next word too. */
+static int
+parse_option(nmb__cli *cli, int argc, char **argv, int *i)
+{
+  const char *word = argv[*i], *value = NULL;
+  const nmb__flag *f;
+  if (word[1] == '-') {
+    const size_t len = strcspn(word + 2, "=");
+    f = find_long(cli->cmd, word + 2, len);
+    value = word[2 + len] ? word + 3 + len : NULL;
+    if (!f)
+      return unknown_flag(cli, nmb_format(cli->run, "%.*s", (int)len + 2, word));
+  } else {
+    f = find_short(cli->cmd, word[1]);
+    if (!f)
+      return unknown_flag(cli, nmb_format(cli->run, "-%c", word[1]));
+    value = word[2] ? word + 2 : NULL;
+  }
+  if (!f->arg && value)
+    return nmb__cli_usage(cli, "option --%s takes no value, found '%s'", f->name, value);
+  if (f->arg && !value) {
+    if (*i + 1 >= argc)
+      return nmb__cli_usage(cli, "option --%s needs a value: %s", f->name, f->arg);
+    value = argv[++*i];
+  }
+  const int bad = f->arg ? check_value(cli, f, value) : -1;
+  if (bad < 0)
+    add_set(cli, f, value);
+  return bad;
+}
+
+int
+nmb__cli_parse(nmb__cli *cli, int argc, char **argv)
+{
+  const nmb__command *c = cli->cmd;
+  const char **arg = NMB_NEW(cli->run, const char *, argc + 1);
+  cli->set = NMB_NEW(cli->run, struct nmb__set, argc + 1);
+  cli->arg = arg;
+  bool options = true;
+  for (int i = 0; i < argc; i++) {
+    if (!options || argv[i][0] != '-' || !argv[i][1]) {
+      arg[cli->narg++] = argv[i];
+    } else if (!strcmp(argv[i], "--")) {
+      options = false;
+    } else if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+      nmb__help_print(stdout, c);
+      return NMB__EXIT_OK;
+    } else {
+      const int bad = parse_option(cli, argc, argv, &i);
+      if (bad >= 0)
+        return bad;
+    }
+  }
+  if (cli->narg < c->min)
+    return nmb__cli_usage(cli, "found %d argument%s, expected %s", cli->narg,
+                          cli->narg == 1 ? "" : "s", c->args);
+  if (c->max >= 0 && cli->narg > c->max)
+    return nmb__cli_usage(cli, "found argument '%s', expected no more than %d",
+                          arg[c->max], c->max);
+  return -1;
+}
+
+/* ------------------------------------------------------------------- reading */
+static const nmb__flag *
+flag_of(const nmb__cli *cli, const char *name)
+{
+  const nmb__flag *f = find_long(cli->cmd, name, strlen(name));
+  if (!f)
+    nmb__panic("command %s has no option --%s", cli->cmd->name, name);
+  return f;
+}
+
+int
+nmb__cli_count(const nmb__cli *cli, const char *name)
+{
+  const nmb__flag *f = flag_of(cli, name);
+  int n = 0;
+  for (int i = 0; i < cli->nset; i++)
+    n += cli->set[i].flag == f;
+  return n;
+}
+
+const char *
+nmb__cli_nth(const nmb__cli *cli, const char *name, int nth)
+{
+  const nmb__flag *f = flag_of(cli, name);
+  for (int i = 0; i < cli->nset; i++)
+    if (cli->set[i].flag == f && nth-- == 0)
+      return cli->set[i].value;
+  return NULL;
+}
+
+bool
+nmb__cli_given(const nmb__cli *cli, const char *name)
+{
+  return nmb__cli_count(cli, name) > 0;
+}
+
+bool
+nmb__cli_flag(const nmb__cli *cli, const char *name)
+{
+  return nmb__cli_given(cli, name);
+}
+
+const char *
+nmb__cli_text(const nmb__cli *cli, const char *name)
+{
+  const int n = nmb__cli_count(cli, name);
+  return n ? nmb__cli_nth(cli, name, n - 1) : flag_of(cli, name)->dflt;
+}
+
+double
+nmb__cli_real(const nmb__cli *cli, const char *name)
+{
+  double value = 0;
+  const char *text = nmb__cli_text(cli, name);
+  if (text && nmb__units_parse(cli->run, NMB_NOLOC, text, flag_of(cli, name)->type,
+                               &value) != NMB_OK)
+    nmb__panic("default of option --%s is wrong", name);
+  return value;
+}
+
+int64_t
+nmb__cli_int(const nmb__cli *cli, const char *name)
+{
+  return (int64_t)nmb__cli_real(cli, name);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The command line: every command is one table row, from which checking,
+ * --help, the man page and bash completion all come.
+ *
+ * To add a command: define a `const nmb__command nmb__cmd_NAME` in
+ * harness/cmd_NAME.c, declare it below, list it in harness/main.c.
+ * Facts go to stdout, messages to stderr, never both to one. */
+#ifndef NMB__CMD_H
+#define NMB__CMD_H
+
+#include <jansson.h>
+
+#include "base/run.h"
+
+typedef struct nmb__cli nmb__cli;
+
+/* An option.  type: a unit type of base/units.h ("int", "real", "time", "size",
+ * ..), "a|b|c" for a choice, else what the value names, for completion: "text",
+ * "file", "folder", "model", "machine", "pass", "simulator".  Values of unit
+ * types and choices are checked before the command is called. */
+typedef struct nmb__flag {
+  const char *name;
+  char key;         /* short option; 0: none */
+  const char *arg;  /* what --help calls the value; NULL: a switch */
+  const char *type; /* NULL for a switch */
+  const char *dflt; /* (optional) NULL: no value unless given */
+  const char *help;
+} nmb__flag;
+
+typedef struct nmb__command {
+  const char *name;
+  const char *args;        /* as --help shows them: "FILE.cfg", "[KIND]", "" */
+  const char *arg_type;    /* as nmb__flag.type */
+  int min, max;            /* number of arguments; max < 0: any */
+  const char *summary;     /* one line */
+  const char *help;        /* paragraphs, separated by empty lines */
+  const char *example;     /* one per line */
+  const nmb__flag *flags;  /* ends with a row whose name is NULL */
+  int (*main)(nmb__cli *); /* gives the exit code */
+} nmb__command;
+
+struct nmb__cli {
+  nmb_run *run; /* diagnostics go to stderr */
+  const nmb__command *cmd;
+  int narg;
+  const char *const *arg;
+  int nset; /* options as given, in order */
+  const struct nmb__set {
+    const nmb__flag *flag;
+    const char *value;
+  } * set;
+};
+
+/* The last value given, else the default, else NULL. */
+const char *nmb__cli_text(const nmb__cli *, const char *flag);
+bool nmb__cli_flag(const nmb__cli *, const char *flag); /* switches: given? */
+bool nmb__cli_given(const nmb__cli *, const char *flag);
+int64_t nmb__cli_int(const nmb__cli *, const char *flag); /* 0 if it has no value */
+double nmb__cli_real(const nmb__cli *, const char *flag); /* base units */
+int nmb__cli_count(const nmb__cli *, const char *flag);   /* times it was given */
+const char *nmb__cli_nth(const nmb__cli *, const char *flag, int i);
+
+/* Exit codes. */
+enum {
+  NMB__EXIT_OK = 0,
+  NMB__EXIT_CHECK = 1,    /* a check failed, or there is no plan (an outcome) */
+  NMB__EXIT_USAGE = 2,    /* usage, configuration, unreadable input: nothing run */
+  NMB__EXIT_CELLS = 3,    /* the run finished, some cells failed */
+  NMB__EXIT_COMPARE = 4,  /* cannot compare */
+  NMB__EXIT_INTERNAL = 5, /* our own bug: main maps SIGABRT to it; workers reset that */
+  NMB__EXIT_INT = 130
+};
+int nmb__exit_code(nmb_status);
+/* "nmbench COMMAND: error: text" and where to find help; gives NMB__EXIT_USAGE. */
+int nmb__cli_usage(const nmb__cli *, const char *fmt, ...) NMB_PRINTF(2, 3);
+/* Prints and frees; gives NMB__EXIT_OK. */
+int nmb__cli_json(json_t *);
+/* A real as JSON: null for NaN. */
+json_t *nmb__json_real(double);
+
+#define NMB__FLAG_JSON                                                                   \
+  {                                                                                      \
+    "json", 0, NULL, NULL, NULL, "print the facts as JSON"                               \
+  }
+
+/* Commands. */
+extern const nmb__command nmb__cmd_list, nmb__cmd_show;
+
+/* The table, for the man page and completion. */
+typedef struct nmb__commands {
+  int n;
+  const nmb__command *const *v;
+} nmb__commands;
+nmb__commands nmb__commands_all(void);
+void nmb__help_print(FILE *, const nmb__command *); /* NULL: of the program */
+void nmb__man_print(FILE *);
+void nmb__completion_print(FILE *);
+/* Parses argv (after the command's name); <0: go on and call main, else exit code. */
+int nmb__cli_parse(nmb__cli *, int argc, char **argv);
+#endif
