@@ -2,3 +2,5 @@ libnmbench_la_SOURCES += ir/prog.c ir/prog.h ir/ops.c ir/hash.c ir/verify.c ir/v
   ir/verify_graph.c
 libnmbench_la_SOURCES += ir/plan.c
 libnmbench_la_SOURCES += ir/pipeline.c ir/pipeline.h
+libnmbench_la_SOURCES += ir/lower.h ir/lower.c ir/lower-layout.c ir/lower-step.c ir/lower-deps.c \
+  ir/lower-buffers.c

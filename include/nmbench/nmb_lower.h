@@ -74,10 +74,11 @@ NMB_API nmb_status nmb_lower_step(nmb_run *, const nmb_prog *, const nmb_step *,
                                   const nmb_map *map, const nmb_layout *layout, int nlayout,
                                   nmb_insns *out);
 /* Ops before which a value must be copied, gathered or broadcast follow from
- * dispatch.  The instructions that bring operand `tensor` to `kernel`: copies
- * between memories and gather + bcast between devices; none if it is there. */
+ * dispatch.  The instructions that bring operand `tensor` to `step` (the part that
+ * it needs): copies between memories and gather + bcast between devices; none if
+ * it is there.  `step` is a row of p->step, as for nmb_lower_step. */
 NMB_API nmb_status nmb_lower_transfer(nmb_run *, const nmb_prog *, nmb_id tensor,
-                                      nmb_id kernel, nmb_insns *out);
+                                      const nmb_step *step, nmb_insns *out);
 
 /* Estimated seconds of a kernel on `engine` (its own need not be set): what
  * nmb_lower_step would emit, run one after the other, channels in parallel.
@@ -93,6 +94,8 @@ NMB_API nmb_status nmb_transfer_seconds(nmb_run *, const nmb_prog *, nmb_id tens
  * parts)?  Parts along the same axis match one to one where both kernels are cut
  * alike and the axis is separable for both; otherwise all parts depend on all. */
 NMB_API bool nmb_step_depends(const nmb_prog *, nmb_id kernel_a, nmb_id kernel_b);
+/* Equal parts the kernel can be cut into: `nparts` must divide it; 1: not at all. */
+NMB_API int64_t nmb_kernel_extent(const nmb_prog *, nmb_id kernel, nmb_axis);
 NMB_API bool nmb_kernel_separable(const nmb_prog *, nmb_id kernel, nmb_axis);
 NMB_API bool nmb_parts_depend(const nmb_prog *, const nmb_step *a, const nmb_step *b);
 
