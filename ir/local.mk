@@ -4,3 +4,4 @@ libnmbench_la_SOURCES += ir/plan.c
 libnmbench_la_SOURCES += ir/pipeline.c ir/pipeline.h
 libnmbench_la_SOURCES += ir/lower.h ir/lower.c ir/lower-layout.c ir/lower-step.c ir/lower-deps.c \
   ir/lower-buffers.c
+libnmbench_la_SOURCES += ir/machine.c ir/machine.h

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* roofline: a processor as its two limits, arithmetic and memory.
+ *
+ * An instruction takes the longer of its arithmetic and its memory traffic.
+ * Matrix products are cut into tiles that are dealt to cores (a GPU's streaming
+ * multiprocessors), and the last wave of tiles may leave cores idle.  Libraries
+ * choose among a few tile shapes; so does this model: the one with least time.
+ * Weights in a format the matrix units do not know are widened on the way in:
+ * they save traffic, not arithmetic.  Values in local memory (registers, shared
+ * memory) cost no traffic. */
+#include "nmbench/nmb_plugin.h"
+
+#define PARAMS(X)                                                                        \
+  X(CORES, "cores", "int", NULL, NULL, "1..", "cores of a device")                       \
+  X(CLOCK, "clock", "freq", "Hz", NULL, "1Hz..", "clock of the cores")                   \
+  X(MACS16, "macs16", "int", "mac/cycle", NULL, "1..", "a core, 16-bit formats")         \
+  X(MACS32, "macs32", "int", "mac/cycle", NULL, "1..", "a core, fp32")                   \
+  X(MACSI8, "macs-int8", "int", "mac/cycle", NULL, "0..", "a core, int8; 0: widens")     \
+  X(MACSF8, "macs-fp8", "int", "mac/cycle", NULL, "0..", "a core, fp8; 0: widens")       \
+  X(OPS, "ops-per-cycle", "int", "op/cycle", NULL, "1..", "a core, simple operations")   \
+  X(TILE_M, "tile-m", "int", "row", "16", "1..", "rows of the smallest matrix tile")     \
+  X(TILE_N, "tile-n", "int", "row", "64", "1..", "columns of the smallest matrix tile")  \
+  X(COMPUTE, "compute-fraction", "ratio", "1", NULL, "0.01..1", "usable of the peak")    \
+  X(MEMORY, "memory-fraction", "ratio", "1", NULL, "0.01..1", "usable of the bandwidth") \
+  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate, 16 bit")    \
+  X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a simple operation")
+enum {
+#define X(id, name, type, unit, dflt, range, help) P_##id,
+  PARAMS(X)
+#undef X
+};
+static const nmb_opt params[] = {
+#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
+    PARAMS(X)
+#undef X
+    {0}};
+
+static int64_t
+ceil_div(int64_t a, int64_t b)
+{
+  return (a + b - 1) / b;
+}
+
+/* Tiles of `tm` rows that the op's units need: experts have their own rows. */
+static int64_t
+row_tiles(const nmb_prog *p, const nmb_insn *in, int64_t tm)
+{
+  const nmb_op *op = &p->op[in->op];
+  const nmb_tile *t = &in->tile;
+  if (op->code != NMB_OP_GLINEAR)
+    return (t->b1 - t->b0) * ceil_div(t->m1 - t->m0, tm);
+  const nmb_routing *r = &p->routing[nmb_op_int(op, "routing", 0)];
+  int64_t n = 0;
+  for (int64_t e = t->b0; e < t->b1; e++) {
+    const int64_t end = r->load[e] < t->m1 ? r->load[e] : t->m1;
+    if (end > t->m0)
+      n += ceil_div(end - t->m0, tm);
+  }
+  return n;
+}
+
+/* Multiply-accumulates a cycle and core, by the formats of both factors. */
+static double
+mac_rate(const nmb_prog *p, const nmb_engine *e, const nmb_op *op)
+{
+  const nmb_dtype a = p->tensor[op->in[0]].dtype, b = p->tensor[op->in[1]].dtype;
+  const bool int8 = a == NMB_DT_I8 && b == NMB_DT_I8;
+  const bool fp8 = (a == NMB_DT_F8E4M3 || a == NMB_DT_F8E5M2 || a == NMB_DT_F8BLK) &&
+                   (b == NMB_DT_F8E4M3 || b == NMB_DT_F8E5M2 || b == NMB_DT_F8BLK);
+  if (a == NMB_DT_F32 || b == NMB_DT_F32)
+    return e->param[P_MACS32].value;
+  if (int8 && e->param[P_MACSI8].value > 0)
+    return e->param[P_MACSI8].value;
+  if (fp8 && e->param[P_MACSF8].value > 0)
+    return e->param[P_MACSF8].value;
+  return e->param[P_MACS16].value;
+}
+
+/* Cycles of a matrix product: waves of tiles over all cores, best tile shape. */
+static double
+mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const nmb_tile *t = &in->tile;
+  const int64_t cores = (int64_t)e->param[P_CORES].value * e->devices;
+  const double rate = mac_rate(p, e, &p->op[in->op]);
+  double best = -1;
+  for (int64_t tm = (int64_t)e->param[P_TILE_M].value, i = 0; i < 4; i++, tm *= 2)
+    for (int64_t tn = (int64_t)e->param[P_TILE_N].value, j = 0; j < 3; j++, tn *= 2) {
+      const int64_t tiles = row_tiles(p, in, tm) * ceil_div(t->n1 - t->n0, tn);
+      const int64_t k = t->k1 - t->k0;
+      /* k of few tiles is split over idle cores */
+      const int64_t split = tiles * 2 <= cores && tiles > 0 ? cores / tiles : 1;
+      const double each = (double)(tm * tn) * (double)ceil_div(k, split) / rate;
+      const double cycles = (double)ceil_div(tiles * split, cores) * each;
+      if (best < 0 || cycles < best)
+        best = cycles;
+    }
+  return best;
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+{
+  (void)run;
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const double hz = e->param[P_CLOCK].value;
+  const double macs = (double)nmb_op_macs(p, in->op, &in->tile);
+  const double vecs = (double)nmb_op_vecs(p, in->op, &in->tile);
+  const double lanes = e->param[P_OPS].value * e->param[P_CORES].value * e->devices;
+  double compute = vecs / lanes / hz, memory = 0;
+  if (macs > 0)
+    compute += mac_cycles(p, e, in) / hz / e->param[P_COMPUTE].value;
+  for (int i = 0; i < in->nopnd; i++) {
+    const nmb_operand *o = &in->opnd[i];
+    const nmb_mem *m = &p->hw->mem[o->mem];
+    const double bytes = (double)o->rows * (double)o->row_bytes;
+    if (m->local)
+      continue;
+    out->mem_bytes[o->mem] += bytes;
+    out->mem_s[o->mem] += bytes / (m->bytes_per_s * e->param[P_MEMORY].value);
+    out->energy[NMB_EPART_IO] += bytes * m->j_per_byte;
+  }
+  for (int i = 0; i < p->hw->nmem; i++)
+    if (out->mem_s[i] > memory)
+      memory = out->mem_s[i];
+  out->time[NMB_CAUSE_COMPUTE] = compute;
+  out->time[NMB_CAUSE_BUS] = memory > compute ? memory - compute : 0;
+  out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
+  out->energy[NMB_EPART_COMPUTE] = macs * e->param[P_E_MAC].value + vecs * e->param[P_E_OP].value;
+  return NMB_OK;
+}
+
+NMB_PLUGIN {
+  NMB_PLUGIN_HEAD,
+  .kind = "model",
+  .name = "roofline",
+  .version = "1",
+  .summary = "a processor as its two limits, arithmetic in whole waves of tiles and memory bandwidth",
+  .source = "williams2009roofline; wave quantisation as in park2024attacc",
+  .limits = "caches keep an operand for the length of one instruction and no longer; no latency of "
+            "memory, no power or clock limits; attention and normalisation run at full bandwidth",
+  .opts = params,
+  .cost = cost,
+};

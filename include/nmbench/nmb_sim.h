@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* What simulators share: the cost of every instruction, and the least time that
+ * a block can take. */
+#ifndef NMB_SIM_H
+#define NMB_SIM_H
+
+#include "nmbench/nmb_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The instructions of a block are the rows [*first, *end). */
+NMB_API void nmb_sim_range(const nmb_prog *, nmb_id block, int *first, int *end);
+
+/* The cost of each instruction of the program when it runs alone, in the run's
+ * arena. */
+NMB_API nmb_status nmb_sim_costs(nmb_run *, const nmb_prog *, nmb_cost **out);
+
+/* The share of its engine that an instruction occupies: channels of all channels
+ * for an engine in memory, else 1.  An engine runs instructions at the same time
+ * only if they occupy disjoint channels. */
+NMB_API double nmb_sim_share(const nmb_prog *, const nmb_insn *);
+/* Channels [*first, *first + *n) that it occupies; all if it has no place, a
+ * single one for an engine that does not compute in memory. */
+NMB_API void nmb_sim_channels(const nmb_prog *, const nmb_insn *, int *first, int *n);
+
+/* Lower limits of the seconds that one run of a block takes, whatever the
+ * order: the busiest engine (channel of an engine in memory), the busiest memory
+ * interface, and the longest chain of waits and of values written and read. */
+typedef struct nmb_bound {
+  double engine, memory, chain;
+} nmb_bound;
+NMB_API nmb_status nmb_sim_bound(nmb_run *, const nmb_prog *, nmb_id block, const nmb_cost *cost,
+                                 nmb_bound *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
