@@ -7,3 +7,7 @@ plugin_LTLIBRARIES += plugins/dispatch-rule.la
 plugins_dispatch_rule_la_SOURCES = passes/dispatch/dispatch-rule.c
 plugins_dispatch_rule_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_dispatch_rule_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/dispatch-cost.la
+plugins_dispatch_cost_la_SOURCES = passes/dispatch/dispatch-cost.c
+plugins_dispatch_cost_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_dispatch_cost_la_LIBADD = libnmbench.la

@@ -14,15 +14,16 @@ transform(nmb_run *run, nmb_prog *p)
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "fuse",
-  .name = "fuse-none",
-  .version = "1",
-  .summary = "every op is a kernel of its own",
-  .source = "baseline",
-  .limits = "fuses nothing",
-  .reads = NMB_BIT(NMB_GRAPH),
-  .writes = NMB_BIT(NMB_GROUPS),
-  .transform = transform,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "fuse",
+    .name = "fuse-none",
+    .version = "1",
+    .summary = "every op is a kernel of its own",
+    .source = "baseline",
+    .limits = "fuses nothing",
+    .reads = NMB_BIT(NMB_GRAPH),
+    .writes = NMB_BIT(NMB_GROUPS),
+    .transform = transform,
 };
