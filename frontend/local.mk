@@ -1,1 +1,4 @@
-# files of this folder
+libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/quant.h \
+  frontend/fields.def frontend/families.def frontend/keys.def \
+  frontend/config.c frontend/arch.c frontend/quant.c frontend/names.c \
+  frontend/build.c frontend/routing.c

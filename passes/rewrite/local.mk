@@ -1,1 +1,16 @@
-# one plugin a file
+plugin_LTLIBRARIES += plugins/legalize.la
+plugins_legalize_la_SOURCES = passes/rewrite/legalize.c
+plugins_legalize_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_legalize_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/moe-lower.la
+plugins_moe_lower_la_SOURCES = passes/rewrite/moe-lower.c
+plugins_moe_lower_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_moe_lower_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/mla-absorb.la
+plugins_mla_absorb_la_SOURCES = passes/rewrite/mla-absorb.c
+plugins_mla_absorb_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_mla_absorb_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/quantize.la
+plugins_quantize_la_SOURCES = passes/rewrite/quantize.c
+plugins_quantize_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_quantize_la_LIBADD = libnmbench.la

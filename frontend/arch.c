@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Settings of a config.json -> layer by layer what the model is. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/near.h"
+#include "frontend/config.h"
+#include "frontend/quant.h"
+
+static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
+                                                 "relu", "relu2", "swiglu-oai"};
+static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk-softmax"};
+static const char *const rope_names[NMB__NROPE] = {"default", "linear",  "llama3",
+                                                   "yarn",    "dynamic", "longrope"};
+static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
+static const char *const qk_names[] = {"none", "head", "full"};
+
+const char *
+nmb__act_name(int64_t a)
+{
+  return act_names[a];
+}
+
+const char *
+nmb__score_name(int64_t s)
+{
+  return score_names[s];
+}
+
+const char *
+nmb__rope_name(int64_t k)
+{
+  return rope_names[k];
+}
+
+const char *
+nmb__arch_name(const nmb__arch *a)
+{
+  return a->name;
+}
+
+uint64_t
+nmb__arch_hash(const nmb__arch *a)
+{
+  return a->hash;
+}
+
+/* State of one resolution. */
+typedef struct builder {
+  nmb_run *run;
+  nmb_loc top; /* the file */
+  nmb__config c;
+  nmb__arch *a;
+} builder;
+
+#define I(b, id) ((b)->c.set[NMB__F_##id].i)
+#define R(b, id) ((b)->c.set[NMB__F_##id].r)
+#define S(b, id) ((b)->c.set[NMB__F_##id].s)
+#define J(b, id) ((b)->c.set[NMB__F_##id].j)
+
+/* "hidden_size" if the file gave it, else our own word. */
+static const char *
+spelled(const builder *b, nmb__field f)
+{
+  return b->c.set[f].key ? b->c.set[f].key : nmb__field_name(f);
+}
+
+static nmb_loc
+place(const builder *b, nmb__field f)
+{
+  return b->c.set[f].loc.file ? b->c.set[f].loc : b->top;
+}
+
+static nmb_status
+choose(const builder *b, nmb__field f, const char *const *names, int n, int64_t *out)
+{
+  const char *s = b->c.set[f].s;
+  for (int i = 0; i < n; i++)
+    if (!strcmp(names[i], s)) {
+      *out = i;
+      return NMB_OK;
+    }
+  return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, f), "%s '%s' is not supported%s",
+                  spelled(b, f), s, nmb__hint(b->run, s, names, n));
+}
+
+static nmb_status
+need(const builder *b, nmb__field f)
+{
+  if (b->c.set[f].i > 0)
+    return NMB_OK;
+  return nmb_fail(b->run, NMB_BADINPUT, b->top, "%s: not given, and the family '%s' has no default",
+                  nmb__field_name(f), b->c.family);
+}
+
+/* ------------------------------------------------------------------- rope */
+/* A number of the scaling object; dflt where it is absent. */
+static nmb_status
+scaling_number(const builder *b, const json_t *j, const char *key, double dflt, double *out)
+{
+  const json_t *v = json_object_get(j, key);
+  *out = v ? json_number_value(v) : dflt;
+  if (v && !json_is_null(v) && (!json_is_number(v) || !(*out > 0 && *out <= 1e12)))
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_ROPE_SCALING),
+                    "%s.%s: found %s, expected a number above 0", spelled(b, NMB__F_ROPE_SCALING),
+                    key, nmb__json_show(b->run, v));
+  if (json_is_null(v))
+    *out = dflt;
+  return NMB_OK;
+}
+
+static nmb_status
+scaling_kind(const builder *b, const json_t *j, int64_t *kind)
+{
+  const json_t *t = json_object_get(j, "rope_type");
+  if (!t)
+    t = json_object_get(j, "type");
+  const char *s = json_string_value(t);
+  for (int i = 0; s && i < NMB__NROPE; i++)
+    if (!strcmp(rope_names[i], s)) {
+      *kind = i;
+      return NMB_OK;
+    }
+  return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_ROPE_SCALING),
+                  "%s.type: found %s, expected one of default, linear, llama3, yarn, dynamic, "
+                  "longrope",
+                  spelled(b, NMB__F_ROPE_SCALING), t ? nmb__json_show(b->run, t) : "nothing");
+}
+
+static double
+yarn_m(double factor, double m)
+{
+  return factor > 1 ? 0.1 * m * log(factor) + 1 : 1;
+}
+
+/* *score: factor on the score scale, from DeepSeek's form of YaRN. */
+static nmb_status
+rope_resolve(const builder *b, int64_t width, nmb__rope *out, double *score)
+{
+  *score = 1;
+  out->theta = R(b, THETA);
+  out->factor = out->attention = 1;
+  double share = R(b, ROTARY_FACTOR);
+  const json_t *j = J(b, ROPE_SCALING);
+  if (j) {
+    double all = 0, m = 0;
+    NMB_TRY(scaling_kind(b, j, &out->kind));
+    NMB_TRY(scaling_number(b, j, "rope_theta", out->theta, &out->theta));
+    NMB_TRY(scaling_number(b, j, "partial_rotary_factor", share, &share));
+    NMB_TRY(scaling_number(b, j, "factor", 1, &out->factor));
+    NMB_TRY(scaling_number(b, j, "mscale", 0, &m));
+    NMB_TRY(scaling_number(b, j, "mscale_all_dim", 0, &all));
+    if (out->kind == NMB__ROPE_YARN) {
+      out->attention = yarn_m(out->factor, m > 0 ? m : 1) / yarn_m(out->factor, all);
+      NMB_TRY(scaling_number(b, j, "attention_factor", out->attention, &out->attention));
+      if (all > 0)
+        *score = yarn_m(out->factor, all) * yarn_m(out->factor, all);
+    }
+  }
+  if (share > 1)
+    return nmb_fail(b->run, NMB_BADINPUT, b->top, "rotary share is %g, expected at most 1", share);
+  if (!strcmp(S(b, POSITION), "none"))
+    out->dims = 0;
+  else
+    out->dims = I(b, ROTARY_DIM) ? I(b, ROTARY_DIM) : (int64_t)(share * (double)width);
+  if (out->dims > width || out->dims % 2)
+    return nmb_fail(b->run, NMB_BADINPUT, b->top,
+                    "%ld of %ld dimensions rotate, expected an even number of at most %ld",
+                    (long)out->dims, (long)width, (long)width);
+  return NMB_OK;
+}
+
+/* -------------------------------------------------------------- attention */
+static nmb_status
+mla_resolve(const builder *b, nmb__attn *t)
+{
+  t->mla = 1;
+  t->q_rank = I(b, Q_RANK);
+  t->kv_rank = I(b, KV_RANK);
+  t->d_nope = I(b, D_NOPE);
+  t->d_rope = I(b, D_ROPE);
+  NMB_TRY(need(b, NMB__F_KV_RANK));
+  NMB_TRY(need(b, NMB__F_D_NOPE));
+  NMB_TRY(need(b, NMB__F_D_ROPE));
+  NMB_TRY(need(b, NMB__F_V_DIM));
+  t->kv_heads = t->heads; /* the file's number of key heads is not used */
+  t->dk = t->d_nope + t->d_rope;
+  t->dv = I(b, V_DIM);
+  return NMB_OK;
+}
+
+static nmb_status
+attn_resolve(const builder *b, nmb__attn *t)
+{
+  static const char *const yes_no[] = {"no", "yes", "follow"};
+  NMB_TRY(need(b, NMB__F_HEADS));
+  t->heads = I(b, HEADS);
+  t->kv_heads = I(b, KV_HEADS) ? I(b, KV_HEADS) : t->heads;
+  t->dk = I(b, HEAD_DIM) ? I(b, HEAD_DIM) : I(b, HIDDEN) / t->heads;
+  t->dv = I(b, V_DIM) ? I(b, V_DIM) : t->dk;
+  if (I(b, MLA))
+    NMB_TRY(mla_resolve(b, t));
+  if (t->heads % t->kv_heads)
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_KV_HEADS),
+                    "%s is %ld, expected a divisor of the %ld query heads",
+                    spelled(b, NMB__F_KV_HEADS), (long)t->kv_heads, (long)t->heads);
+  if (t->dk < 1)
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_HEADS),
+                    "%s is %ld, expected at most the hidden width %ld", spelled(b, NMB__F_HEADS),
+                    (long)t->heads, (long)I(b, HIDDEN));
+  t->bias = I(b, ATTN_BIAS);
+  t->sink = I(b, SINK);
+  NMB_TRY(choose(b, NMB__F_O_BIAS, yes_no, 3, &t->o_bias));
+  if (t->o_bias == 2)
+    t->o_bias = t->bias;
+  NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 3, &t->qk_norm));
+  double score;
+  NMB_TRY(rope_resolve(b, t->mla ? t->d_rope : t->dk, &t->rope, &score));
+  t->scale = score / sqrt((double)t->dk);
+  return NMB_OK;
+}
+
+/* Element i of a list with one per layer. */
+static nmb_status
+list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
+{
+  const json_t *j = b->c.set[f].j;
+  if (!json_is_array(j) || json_array_size(j) != (size_t)b->a->nlayer)
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, f), "%s: found %zu entries, expected %ld",
+                    spelled(b, f), json_array_size(j), (long)b->a->nlayer);
+  *out = json_array_get(j, (size_t)i);
+  return NMB_OK;
+}
+
+static nmb_status
+window_resolve(const builder *b, int64_t layer, int64_t *window)
+{
+  *window = I(b, WINDOW_ON) ? I(b, WINDOW) : 0;
+  if (J(b, LAYER_TYPES)) {
+    const json_t *v;
+    NMB_TRY(list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+    const char *s = json_string_value(v);
+    if (s && !strcmp(s, "full_attention"))
+      *window = 0;
+    else if (!s || strcmp(s, "sliding_attention"))
+      return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_LAYER_TYPES),
+                      "%s.%ld: found %s, expected full_attention or sliding_attention",
+                      spelled(b, NMB__F_LAYER_TYPES), (long)layer, nmb__json_show(b->run, v));
+    else if (!I(b, WINDOW))
+      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_LAYER_TYPES),
+                      "%s.%ld is sliding_attention, but there is no sliding_window",
+                      spelled(b, NMB__F_LAYER_TYPES), (long)layer);
+    return NMB_OK;
+  }
+  if (layer < I(b, WINDOW_FROM))
+    *window = 0;
+  if (I(b, WINDOW_ALTERNATE) && (layer + 1) % I(b, WINDOW_ALTERNATE) == 0)
+    *window = 0;
+  return NMB_OK;
+}
+
+/* --------------------------------------------------------------- networks */
+static nmb_status
+routed(const builder *b, int64_t layer, bool *out)
+{
+  *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && (layer + 1) % I(b, MOE_EVERY) == 0;
+  if (I(b, DENSE_FIRST) && I(b, MOE_EVERY) > 1)
+    *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && layer % I(b, MOE_EVERY) == 0;
+  const json_t *j = J(b, DENSE_LAYERS);
+  for (size_t i = 0; i < json_array_size(j); i++) {
+    const json_t *v = json_array_get(j, i);
+    if (!json_is_integer(v))
+      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_DENSE_LAYERS),
+                      "%s.%zu: found %s, expected the number of a layer",
+                      spelled(b, NMB__F_DENSE_LAYERS), i, nmb__json_show(b->run, v));
+    if (json_integer_value(v) == layer)
+      *out = false;
+  }
+  return NMB_OK;
+}
+
+static nmb_status
+groups_check(const builder *b, const nmb__moe *m)
+{
+  if (m->topk > m->experts || m->topk < 1)
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_TOPK), "%s is %ld, expected 1 to %ld",
+                    spelled(b, NMB__F_TOPK), (long)m->topk, (long)m->experts);
+  if (m->groups < 1 || m->experts % m->groups || m->topk_groups < 1 ||
+      m->topk_groups > m->groups || m->topk > m->experts / m->groups * m->topk_groups)
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_GROUPS),
+                    "%ld experts in %ld groups, of which %ld are kept, cannot give %ld",
+                    (long)m->experts, (long)m->groups, (long)m->topk_groups, (long)m->topk);
+  return NMB_OK;
+}
+
+static nmb_status
+moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
+{
+  static const char *const methods[] = {"greedy", "group_limited_greedy", "noaux_tc"};
+  int64_t method;
+  m->experts = I(b, EXPERTS);
+  m->topk = I(b, TOPK);
+  NMB_TRY(choose(b, NMB__F_ROUTER, score_names, NMB__NSCORE, &m->score));
+  NMB_TRY(choose(b, NMB__F_TOPK_METHOD, methods, 3, &method));
+  m->groups = method == 0 ? 1 : I(b, GROUPS);
+  m->topk_groups = method == 0 ? 1 : I(b, TOPK_GROUPS);
+  m->group_top = method == 2 ? 2 : 1;
+  m->select_bias = method == 2 || I(b, SELECT_BIAS);
+  m->router_bias = I(b, ROUTER_BIAS);
+  m->renorm = I(b, RENORM);
+  m->scale = R(b, ROUTE_SCALE);
+  if (m->groups == 1)
+    m->group_top = 0;
+  NMB_TRY(groups_check(b, m));
+  m->expert = *dense;
+  m->expert.bias = I(b, EXPERT_BIAS);
+  if (I(b, EXPERT_FFN))
+    m->expert.width = I(b, EXPERT_FFN);
+  if (m->expert.width < 1)
+    return need(b, NMB__F_EXPERT_FFN);
+  m->shared = m->expert;
+  m->shared.bias = 0;
+  m->shared.width = I(b, SHARED_FFN) ? I(b, SHARED_FFN) : I(b, SHARED) * m->expert.width;
+  return NMB_OK;
+}
+
+/* ------------------------------------------------------------------ whole */
+static nmb_status
+layer_resolve(const builder *b, int64_t i, nmb__layer *l)
+{
+  bool moe;
+  nmb__ffn dense = {.width = I(b, FFN), .bias = I(b, FFN_BIAS), .gated = I(b, GATED), .limit = R(b, FFN_LIMIT)};
+  NMB_TRY(choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
+  l->eps = R(b, EPS);
+  NMB_TRY(attn_resolve(b, &l->attn));
+  NMB_TRY(window_resolve(b, i, &l->attn.window));
+  NMB_TRY(choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
+  NMB_TRY(routed(b, i, &moe));
+  if (moe)
+    return moe_resolve(b, &dense, &l->moe);
+  NMB_TRY(need(b, NMB__F_FFN));
+  l->ffn = dense;
+  return NMB_OK;
+}
+
+static void
+distinct_find(nmb_run *run, nmb__arch *a)
+{
+  int *number = NMB_NEW(run, int, a->nlayer), *first = NMB_NEW(run, int, a->nlayer);
+  for (int i = 0; i < a->nlayer; i++) {
+    int j = 0;
+    while (j < a->ndistinct && memcmp(&a->layer[first[j]], &a->layer[i], sizeof a->layer[i]))
+      j++;
+    if (j == a->ndistinct)
+      first[a->ndistinct++] = i;
+    number[i] = j;
+  }
+  a->distinct = number;
+  a->first = first;
+}
+
+/* Keeps every sum of products far from 2^63. */
+static nmb_status
+size_check(const builder *b)
+{
+  const double h = (double)b->a->hidden;
+  double n = 2 * h * (double)b->a->vocab;
+  for (int i = 0; i < b->a->nlayer; i++) {
+    const nmb__layer *l = &b->a->layer[i];
+    const nmb__attn *t = &l->attn;
+    n += h * (double)(t->heads * (t->dk + t->dv) + t->kv_heads * (t->dk + t->dv));
+    n += (double)t->kv_rank * (double)(t->heads * (t->dk + t->dv)) + h * (double)t->q_rank;
+    n += 3 * h * (double)(l->ffn.width + l->moe.experts * l->moe.expert.width + l->moe.shared.width);
+  }
+  if (n <= 0x1p48)
+    return NMB_OK;
+  return nmb_fail(b->run, NMB_BADINPUT, b->top, "the model has %.3g parameters, expected at most %.3g",
+                  n, 0x1p48);
+}
+
+static nmb_status
+resolve(builder *b)
+{
+  nmb__arch *a = b->a;
+  a->family = b->c.family;
+  NMB_TRY(need(b, NMB__F_HIDDEN));
+  NMB_TRY(need(b, NMB__F_LAYERS));
+  NMB_TRY(need(b, NMB__F_VOCAB));
+  a->hidden = I(b, HIDDEN);
+  a->vocab = I(b, VOCAB);
+  a->nlayer = I(b, LAYERS);
+  a->tied = I(b, TIED);
+  a->mtp = I(b, MTP);
+  a->context = I(b, CONTEXT);
+  nmb__layer *layer = NMB_NEW(b->run, nmb__layer, a->nlayer);
+  a->layer = layer;
+  for (int i = 0; i < a->nlayer; i++)
+    NMB_TRY(layer_resolve(b, i, &layer[i]));
+  NMB_TRY(size_check(b));
+  NMB_TRY(nmb__quant_resolve(b->run, &b->c, b->top, a, layer));
+  distinct_find(b->run, a);
+  a->nnote = b->c.nnote;
+  a->note = b->c.note;
+  return NMB_OK;
+}
+
+nmb_status
+nmb__arch_parse(nmb_run *run, const char *file, const char *name, const char *text, size_t len,
+                const nmb__arch **out)
+{
+  nmb__arch *a = NMB_NEW(run, nmb__arch, 1);
+  builder b = {.run = run, .top = {nmb_strdup(run, file), 0, 0}, .a = a};
+  NMB_TRY(nmb__config_read(run, b.top.file, text, len, &b.c));
+  a->name = nmb_strdup(run, name);
+  a->path = b.top.file;
+  a->hash = nmb__hash(text, len);
+  const nmb_status s = resolve(&b);
+  json_decref(b.c.root);
+  if (s == NMB_OK)
+    *out = a;
+  return s;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Architecture -> graph: one block per distinct layer, between an embedding block
+ * and a head block.
+ *
+ * Attention over plain caches is the composite op, experts are the composite moe
+ * op; latent attention is written out in its expanded form, as its scores have two
+ * parts.  A cache with a window holds what its new tokens can still see: window - 1
+ * positions before the first of them and the new ones. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "frontend/model.h"
+
+typedef struct maker {
+  nmb_run *run;
+  nmb_prog *p;
+  const nmb__arch *a;
+  const nmb__layer *l;
+  nmb_id block, pos;
+  int64_t batch, fresh, T;
+} maker;
+
+/* ---------------------------------------------------------------- tensors */
+static nmb_id
+tensor(maker *m, const char *name, nmb_role role, nmb_dtype dtype, int group, int rank,
+       const int64_t *dim)
+{
+  nmb_tensor t = {.name = name, .block = m->block, .dtype = dtype, .role = role, .rank = rank};
+  t.group = nmb_dtype_get(dtype)->group < 0 ? group : 0;
+  memcpy(t.dim, dim, (size_t)rank * sizeof *dim);
+  return nmb_tensor_add(m->p, &t);
+}
+
+static nmb_id
+act2(maker *m, const char *name, int64_t rows, int64_t cols)
+{
+  return tensor(m, name, NMB_ROLE_ACT, NMB_DT_BF16, 0, 2, (int64_t[]){rows, cols});
+}
+
+static nmb_id
+act3(maker *m, const char *name, int64_t a, int64_t b, int64_t c)
+{
+  return tensor(m, name, NMB_ROLE_ACT, NMB_DT_BF16, 0, 3, (int64_t[]){a, b, c});
+}
+
+/* A weight of the layer's format for its class. */
+static nmb_id
+weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d1, int64_t d2)
+{
+  return tensor(m, name, NMB_ROLE_WEIGHT, (nmb_dtype)m->l->dtype[c], (int)m->l->group[c], rank,
+                (int64_t[]){d0, d1, d2});
+}
+
+static nmb_id
+vector(maker *m, const char *name, int64_t n)
+{
+  return weight(m, name, NMB__W_NORM, 1, n, 0, 0);
+}
+
+/* -------------------------------------------------------------------- ops */
+static nmb_id
+op_add(maker *m, nmb_opcode code, int nin, const nmb_id *in, nmb_id out)
+{
+  nmb_op o = {.code = code, .block = m->block, .nout = 1, .out = {out}};
+  for (int i = 0; i < nin; i++)
+    if (in[i] != NMB_NONE)
+      o.in[o.nin++] = in[i];
+  return nmb_op_add(m->p, &o);
+}
+
+static nmb_id
+op1(maker *m, nmb_opcode code, nmb_id x, nmb_id out)
+{
+  op_add(m, code, 1, &x, out);
+  return out;
+}
+
+static nmb_id
+op2(maker *m, nmb_opcode code, nmb_id x, nmb_id y, nmb_id out)
+{
+  op_add(m, code, 2, (nmb_id[]){x, y}, out);
+  return out;
+}
+
+static nmb_id
+linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k, bool bias,
+       nmb_id out)
+{
+  const nmb_id w = weight(m, name, c, 2, n, k, 0);
+  const nmb_id b = bias ? vector(m, nmb_format(m->run, "%s.bias", name), n) : NMB_NONE;
+  op_add(m, NMB_OP_LINEAR, 3, (nmb_id[]){x, w, b}, out);
+  return out;
+}
+
+static nmb_id
+norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
+{
+  const bool layer = m->l->norm == NMB__NORM_LAYER || m->l->norm == NMB__NORM_LAYER_NOBIAS;
+  const nmb_id w = vector(m, name, n);
+  const nmb_id b = m->l->norm == NMB__NORM_LAYER
+                       ? vector(m, nmb_format(m->run, "%s.bias", name), n)
+                       : NMB_NONE;
+  const nmb_id op = op_add(m, NMB_OP_NORM, 3, (nmb_id[]){x, w, b}, out);
+  nmb_op_attr_set(m->p, op, NMB_SYM("kind", layer ? "layer" : "rms"));
+  nmb_op_attr_set(m->p, op, NMB_REAL("eps", m->l->eps));
+  return out;
+}
+
+static nmb_id
+rope(maker *m, const nmb__rope *r, nmb_id x, nmb_id out)
+{
+  if (m->pos == NMB_NONE)
+    m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
+  const nmb_id op = op_add(m, NMB_OP_ROPE, 2, (nmb_id[]){x, m->pos}, out);
+  nmb_op_attr_set(m->p, op, NMB_INT("dims", r->dims));
+  nmb_op_attr_set(m->p, op, NMB_REAL("theta", r->theta));
+  if (r->kind == NMB__ROPE_PLAIN)
+    return out;
+  nmb_op_attr_set(m->p, op, NMB_SYM("scaling", nmb__rope_name(r->kind)));
+  nmb_op_attr_set(m->p, op, NMB_REAL("factor", r->factor));
+  nmb_op_attr_set(m->p, op, NMB_REAL("attention", r->attention));
+  return out;
+}
+
+static nmb_id
+split(maker *m, nmb_id x, int64_t first, int64_t count, nmb_id out)
+{
+  const nmb_id op = op_add(m, NMB_OP_SPLIT, 1, &x, out);
+  nmb_op_attr_set(m->p, op, NMB_INT("first", first));
+  nmb_op_attr_set(m->p, op, NMB_INT("count", count));
+  return out;
+}
+
+/* -------------------------------------------------------------- attention */
+static int64_t
+cache_length(const maker *m)
+{
+  const int64_t all = m->p->spec.context + m->fresh, w = m->l->attn.window;
+  return w && w - 1 + m->fresh < all ? w - 1 + m->fresh : all;
+}
+
+static nmb_id
+append(maker *m, const char *name, nmb_id x, int64_t heads, int64_t d)
+{
+  const int64_t S = cache_length(m), dim[] = {m->batch, S, heads, d};
+  const nmb_id cache = tensor(m, name, NMB_ROLE_KV, NMB_DT_BF16, 0, 4, dim);
+  const nmb_id out = tensor(m, name, NMB_ROLE_KV, NMB_DT_BF16, 0, 4, dim);
+  const nmb_id op = op_add(m, NMB_OP_KVAPPEND, 2, (nmb_id[]){cache, x}, out);
+  nmb_op_attr_set(m->p, op, NMB_INT("at", S - m->fresh));
+  return out;
+}
+
+static void
+visible(maker *m, nmb_id op)
+{
+  nmb_op_attr_set(m->p, op, NMB_INT("new", m->fresh));
+  nmb_op_attr_set(m->p, op, NMB_INT("window", m->l->attn.window));
+}
+
+static void
+scores(maker *m, nmb_id op)
+{
+  visible(m, op);
+  nmb_op_attr_set(m->p, op, NMB_REAL("scale", m->l->attn.scale));
+  nmb_op_attr_set(m->p, op, NMB_INT("causal", 1));
+}
+
+/* A projection of x to `heads` heads of d, with the norm and rotation it has. */
+static nmb_id
+heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t qk = position ? t->qk_norm : NMB__QKNORM_NONE;
+  const char *name = nmb_format(m->run, "attn.%s", which);
+  const char *norm_name = nmb_format(m->run, "attn.%s_norm", which);
+  nmb_id y = qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
+  y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
+  if (qk != NMB__QKNORM_NONE)
+    y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d, act3(m, which, m->T, n, d));
+  if (position && t->rope.dims)
+    y = rope(m, &t->rope, y, act3(m, which, m->T, n, d));
+  return y;
+}
+
+static nmb_id
+attn_plain(maker *m, nmb_id x)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb_id q = heads(m, "q", x, t->heads, t->dk, true);
+  const nmb_id k = append(m, "cache.k", heads(m, "k", x, t->kv_heads, t->dk, true), t->kv_heads,
+                          t->dk);
+  const nmb_id v = append(m, "cache.v", heads(m, "v", x, t->kv_heads, t->dv, false), t->kv_heads,
+                          t->dv);
+  const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
+  const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
+  scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
+  return y;
+}
+
+/* Multi-head latent attention, expanded (DeepSeek-V2, arXiv:2405.04434, 2.1). */
+static nmb_id
+mla_query(maker *m, nmb_id x)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t n = t->heads * t->dk;
+  if (!t->q_rank)
+    return linear(m, "attn.q", NMB__W_ATTN, x, n, m->a->hidden, false,
+                  act3(m, "q", m->T, t->heads, t->dk));
+  nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden, t->bias,
+                    act2(m, "q_down", m->T, t->q_rank));
+  c = norm(m, "attn.q_down_norm", c, t->q_rank, act2(m, "q_latent", m->T, t->q_rank));
+  return linear(m, "attn.q_up", NMB__W_ATTN, c, n, t->q_rank, false,
+                act3(m, "q", m->T, t->heads, t->dk));
+}
+
+static nmb_id
+expand(maker *m, const char *name, nmb_id c, int64_t d)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t dim[] = {m->batch, cache_length(m), t->heads, d};
+  const nmb_id y = tensor(m, name + strlen("attn."), NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim);
+  return linear(m, name, NMB__W_ATTN, c, t->heads * d, t->kv_rank, false, y);
+}
+
+static nmb_id
+mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t S = cache_length(m), u = m->batch * t->heads;
+  const nmb_id qn = split(m, q, 0, t->d_nope, act3(m, "q_nope", m->T, t->heads, t->d_nope));
+  nmb_id qr = split(m, q, t->d_nope, t->d_rope, act3(m, "q_rope", m->T, t->heads, t->d_rope));
+  if (t->rope.dims)
+    qr = rope(m, &t->rope, qr, act3(m, "q_rope", m->T, t->heads, t->d_rope));
+  const nmb_id kn = expand(m, "attn.k_up", c, t->d_nope);
+  const nmb_id v = expand(m, "attn.v_up", c, t->dv);
+  const nmb_id sr = act3(m, "scores_rope", m->batch, m->fresh * t->heads, S);
+  scores(m, op_add(m, NMB_OP_QK, 2, (nmb_id[]){qr, kr}, sr));
+  const nmb_id s = act3(m, "scores", u, m->fresh, S);
+  scores(m, op_add(m, NMB_OP_QK, 3, (nmb_id[]){qn, kn, sr}, s));
+  const nmb_id p = act3(m, "probs", u, m->fresh, S);
+  visible(m, op_add(m, NMB_OP_SOFTMAX, 1, &s, p));
+  return op2(m, NMB_OP_PV, p, v, act3(m, "attn", m->T, t->heads, t->dv));
+}
+
+static nmb_id
+attn_latent(maker *m, nmb_id x)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb_id q = mla_query(m, x);
+  const nmb_id kv = linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope,
+                           m->a->hidden, t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
+  nmb_id c = split(m, kv, 0, t->kv_rank, act2(m, "c", m->T, t->kv_rank));
+  c = norm(m, "attn.kv_norm", c, t->kv_rank, act3(m, "c", m->T, 1, t->kv_rank));
+  nmb_id kr = split(m, kv, t->kv_rank, t->d_rope, act3(m, "kr", m->T, 1, t->d_rope));
+  if (t->rope.dims)
+    kr = rope(m, &t->rope, kr, act3(m, "kr", m->T, 1, t->d_rope));
+  c = append(m, "cache.c", c, 1, t->kv_rank);
+  kr = append(m, "cache.kr", kr, 1, t->d_rope);
+  return mla_attend(m, q, c, kr);
+}
+
+static nmb_id
+attention(maker *m, nmb_id h)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t H = m->a->hidden;
+  const nmb_id x = norm(m, "attn.norm", h, H, act2(m, "x", m->T, H));
+  const nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
+  const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, H, t->heads * t->dv, t->o_bias,
+                          act2(m, "o", m->T, H));
+  return op2(m, NMB_OP_ADD, h, o, act2(m, "h", m->T, H));
+}
+
+/* --------------------------------------------------------------- networks */
+static void
+fn_attrs(maker *m, nmb_id op, const nmb__ffn *f)
+{
+  nmb_op_attr_set(m->p, op, NMB_SYM("fn", nmb__act_name(f->act)));
+  if (f->limit > 0)
+    nmb_op_attr_set(m->p, op, NMB_REAL("limit", f->limit));
+}
+
+static nmb_id
+network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
+{
+  const int64_t H = m->a->hidden, I = f->width;
+  const char *name[3] = {nmb_format(m->run, "%s.gate", prefix),
+                         nmb_format(m->run, "%s.up", prefix),
+                         nmb_format(m->run, "%s.down", prefix)};
+  const nmb_id g = f->gated ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
+                            : NMB_NONE;
+  const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
+  const nmb_id y = act2(m, "inner", m->T, I);
+  fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
+  return linear(m, name[2], c, y, H, I, f->bias, act2(m, "down", m->T, H));
+}
+
+static nmb_id
+choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
+{
+  const nmb__moe *e = &m->l->moe;
+  nmb_id in[2] = {linear(m, "moe.router", NMB__W_ROUTER, x, e->experts, m->a->hidden,
+                         e->router_bias, act2(m, "logits", m->T, e->experts)),
+                  NMB_NONE};
+  if (e->select_bias)
+    in[1] = tensor(m, "moe.select.bias", NMB_ROLE_WEIGHT, NMB_DT_F32, 0, 1, &e->experts);
+  out[0] = act2(m, "weights", m->T, e->topk);
+  out[1] = tensor(m, "choice", NMB_ROLE_ACT, NMB_DT_I32, 0, 2, (int64_t[]){m->T, e->topk});
+  nmb_op o = {.code = NMB_OP_TOPK, .block = m->block, .nin = 1 + (in[1] != NMB_NONE), .nout = 2,
+              .in = {in[0], in[1]}, .out = {out[0], out[1]}};
+  const nmb_id op = nmb_op_add(m->p, &o);
+  nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
+  nmb_op_attr_set(m->p, op, NMB_SYM("score", nmb__score_name(e->score)));
+  nmb_op_attr_set(m->p, op, NMB_INT("renorm", e->renorm));
+  nmb_op_attr_set(m->p, op, NMB_REAL("scale", e->scale));
+  if (e->groups > 1) {
+    nmb_op_attr_set(m->p, op, NMB_INT("groups", e->groups));
+    nmb_op_attr_set(m->p, op, NMB_INT("keep", e->topk_groups));
+    nmb_op_attr_set(m->p, op, NMB_INT("group_top", e->group_top));
+  }
+  return op;
+}
+
+static nmb_id
+experts(maker *m, nmb_id x, nmb_id routing)
+{
+  const nmb__moe *e = &m->l->moe;
+  const int64_t H = m->a->hidden, I = e->expert.width, E = e->experts;
+  nmb_id in[9] = {x};
+  choice(m, x, routing, in + 1);
+  in[3] = weight(m, "moe.gate", NMB__W_EXPERT, 3, E, I, H);
+  in[4] = weight(m, "moe.up", NMB__W_EXPERT, 3, E, I, H);
+  in[5] = weight(m, "moe.down", NMB__W_EXPERT, 3, E, H, I);
+  if (e->expert.bias) {
+    in[6] = weight(m, "moe.gate.bias", NMB__W_NORM, 2, E, I, 0);
+    in[7] = weight(m, "moe.up.bias", NMB__W_NORM, 2, E, I, 0);
+    in[8] = weight(m, "moe.down.bias", NMB__W_NORM, 2, E, H, 0);
+  }
+  const nmb_id y = act2(m, "routed", m->T, H);
+  const nmb_id op = op_add(m, NMB_OP_MOE, e->expert.bias ? 9 : 6, in, y);
+  nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
+  fn_attrs(m, op, &e->expert);
+  return y;
+}
+
+static nmb_id
+feed_forward(maker *m, nmb_id h, nmb_id routing)
+{
+  const int64_t H = m->a->hidden;
+  const nmb__layer *l = m->l;
+  const nmb_id x = norm(m, "ffn.norm", h, H, act2(m, "x", m->T, H));
+  if (!l->moe.experts)
+    return op2(m, NMB_OP_ADD, h, network(m, "ffn", NMB__W_FFN, &l->ffn, x),
+               act2(m, "h", m->T, H));
+  nmb_id y = experts(m, x, routing);
+  if (l->moe.shared.width)
+    y = op2(m, NMB_OP_ADD, y, network(m, "shared", NMB__W_SHARED, &l->moe.shared, x),
+            act2(m, "routed", m->T, H));
+  return op2(m, NMB_OP_ADD, h, y, act2(m, "h", m->T, H));
+}
+
+/* ----------------------------------------------------------------- blocks */
+static nmb_status
+routing_add(maker *m, const nmb__routing_spec *spec, int number, nmb_id *out)
+{
+  const nmb__moe *e = &m->l->moe;
+  nmb__routing_spec s = *spec;
+  s.seed += (uint64_t)number; /* blocks do not share their draw */
+  int32_t *expert = NMB_NEW(m->run, int32_t, m->T * e->topk);
+  NMB_TRY(nmb__routing_draw(m->run, &s, (int)e->experts, (int)e->topk, m->T, expert));
+  const char *name = !strcmp(s.kind, "zipf")
+                         ? nmb_format(m->run, "zipf%g-%" PRIu64, s.skew, s.seed)
+                         : nmb_format(m->run, "%s-%" PRIu64, s.kind, s.seed);
+  *out = nmb_routing_add(m->p, name, (int)e->experts, (int)e->topk, m->T, expert);
+  return NMB_OK;
+}
+
+static const char *
+block_name(const nmb__layer *l)
+{
+  if (l->attn.window)
+    return l->moe.experts ? "moe-window" : "dense-window";
+  return l->moe.experts ? "moe" : "dense";
+}
+
+/* Two distinct blocks of one name get a number. */
+static const char *
+block_unique(maker *m, const char *name)
+{
+  const char *s = name;
+  int n = 1;
+  for (int i = 0; i < m->p->nblock; i++)
+    if (!strcmp(m->p->block[i].name, s)) {
+      s = nmb_format(m->run, "%s%d", name, ++n);
+      i = -1;
+    }
+  return s;
+}
+
+static void
+block_begin(maker *m, const char *name)
+{
+  m->block = nmb_block_add(m->p, block_unique(m, name));
+  m->pos = NMB_NONE;
+}
+
+static void
+block_embed(maker *m)
+{
+  const nmb__arch *a = m->a;
+  block_begin(m, "embed");
+  const nmb_id ids = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
+  const nmb_id table = tensor(m, "embed.table", NMB_ROLE_WEIGHT, a->embed.dtype, a->embed.group, 2,
+                              (int64_t[]){a->vocab, a->hidden});
+  const nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->hidden));
+  nmb_block_ends(m->p, m->block, NMB_NONE, h);
+}
+
+static nmb_status
+block_layer(maker *m, int number, const nmb__routing_spec *spec)
+{
+  nmb_id routing = NMB_NONE;
+  m->l = &m->a->layer[m->a->first[number]];
+  block_begin(m, block_name(m->l));
+  if (m->l->moe.experts)
+    NMB_TRY(routing_add(m, spec, number, &routing));
+  const nmb_id in = act2(m, "h", m->T, m->a->hidden);
+  nmb_block_ends(m->p, m->block, in, feed_forward(m, attention(m, in), routing));
+  return NMB_OK;
+}
+
+/* The head of a tied model reads the embedding table; in the graph it has a copy,
+ * named so that those who count parameters can leave it out. */
+static void
+block_head(maker *m)
+{
+  const nmb__arch *a = m->a;
+  m->l = &a->layer[a->nlayer - 1];
+  block_begin(m, "head");
+  const nmb_id in = act2(m, "h", m->T, a->hidden);
+  const nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, a->hidden));
+  const nmb_id x = norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
+  const nmb_id w = tensor(m, a->tied ? "head.tied" : "head.out", NMB_ROLE_WEIGHT, a->head.dtype,
+                          a->head.group, 2, (int64_t[]){a->vocab, a->hidden});
+  op2(m, NMB_OP_LINEAR, x, w, act2(m, "logits", m->batch, a->vocab));
+  nmb_block_ends(m->p, m->block, in, NMB_NONE);
+}
+
+static nmb_status
+spec_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
+{
+  const int64_t most = INT64_C(1) << 24;
+  if (s.batch < 1 || s.batch > most || s.fresh < 1 || s.fresh > most || s.context < 0 ||
+      s.context > most || s.batch * s.fresh > most)
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                    "a step of %" PRId64 " sequences with %" PRId64 " new tokens after %" PRId64
+                    ", expected 1 to %" PRId64 " new tokens in all and as many before",
+                    s.batch, s.fresh, s.context, most);
+  for (int i = 0; i < a->ndistinct; i++) {
+    const nmb__attn *t = &a->layer[a->first[i]].attn;
+    const double pairs = (double)(s.batch * s.fresh) * (double)(s.context + s.fresh) *
+                         (double)t->heads * (double)(t->dk + t->dv);
+    if (pairs > 0x1p59)
+      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                      "a step with %.3g multiplications in attention, expected at most %.3g", pairs,
+                      0x1p59);
+  }
+  return NMB_OK;
+}
+
+nmb_status
+nmb__graph_build(nmb_run *run, const nmb__arch *a, nmb_step_spec spec,
+                 const nmb__routing_spec *routing, nmb_prog **out)
+{
+  NMB_TRY(spec_check(run, a, spec));
+  maker m = {.run = run, .a = a, .batch = spec.batch, .fresh = spec.fresh};
+  m.T = spec.batch * spec.fresh;
+  m.p = nmb_prog_new(a->name, spec);
+  block_embed(&m);
+  const nmb_id layer0 = m.block + 1;
+  nmb_status s = NMB_OK;
+  for (int i = 0; s == NMB_OK && i < a->ndistinct; i++)
+    s = block_layer(&m, i, routing);
+  if (s != NMB_OK) {
+    nmb_prog_free(m.p);
+    return s;
+  }
+  block_head(&m);
+  nmb_order_add(m.p, 0, 1);
+  for (int i = 0; i < a->nlayer; i++)
+    nmb_order_add(m.p, layer0 + a->distinct[i], 1);
+  nmb_order_add(m.p, m.block, 1);
+  *out = m.p;
+  return NMB_OK;
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Reads config.json against the tables fields.def, families.def and keys.def.
+ *
+ * Every key must be in a table: a key that nobody knows may change what the model
+ * is.  Files of multimodal models keep the text model under text_config; what
+ * stands beside it is read only where keys.def has a field for it. */
+#include "frontend/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/near.h"
+
+typedef enum field_type { INT, REAL, BOOL, TEXT, JSON } field_type;
+
+typedef struct field_row {
+  const char *name;
+  field_type type;
+  const char *dflt;
+  double lo, hi;
+  const char *what;
+} field_row;
+
+static const field_row fields[] = {
+#define X(id, name, type, dflt, lo, hi, what) {name, type, dflt, lo, hi, what},
+#include "frontend/fields.def"
+#undef X
+};
+
+typedef struct family_row {
+  const char *name, *parent, *values, *source;
+} family_row;
+
+static const family_row families[] = {
+#define X(name, parent, values, source) {name, parent, values, source},
+#include "frontend/families.def"
+#undef X
+};
+#define NFAMILY ((int)(sizeof families / sizeof *families))
+
+/* A key of the file: what it is used for. */
+typedef enum key_kind { K_USE, K_SAY, K_SKIP } key_kind;
+typedef struct key_row {
+  key_kind kind;
+  const char *key, *family;
+  int field;         /* USE; NFIELD: read but of no use to this family */
+  const char *value; /* SAY */
+  const char *why;
+} key_row;
+
+#define USE(key, family, field) {K_USE, key, family, NMB__F_##field, NULL, NULL},
+#define SAY(key, value, why) {K_SAY, key, "", 0, value, why},
+#define SKIP(key, why) {K_SKIP, key, "", 0, NULL, why},
+static const key_row keys[] = {
+#include "frontend/keys.def"
+};
+#undef USE
+#undef SAY
+#undef SKIP
+#define NKEY ((int)(sizeof keys / sizeof *keys))
+
+/* State of one reading. */
+typedef struct reader {
+  nmb_run *run;
+  const char *file, *text;
+  nmb__config *c;
+  nmb__key_note *note;
+  int cnote;
+} reader;
+
+const char *
+nmb__field_name(nmb__field f)
+{
+  return fields[f].name;
+}
+
+int
+nmb__family_count(void)
+{
+  return NFAMILY;
+}
+
+const char *
+nmb__family_name(int i)
+{
+  return families[i].name;
+}
+
+static const family_row *
+family_find(const char *name)
+{
+  for (int i = 0; i < NFAMILY; i++)
+    if (!strcmp(families[i].name, name))
+      return &families[i];
+  return NULL;
+}
+
+static bool
+family_is(const char *name, const char *ancestor)
+{
+  for (const family_row *f = family_find(name); f; f = family_find(f->parent))
+    if (!strcmp(f->name, ancestor))
+      return true;
+  return false;
+}
+
+/* The line of the first "key" in the text: good enough to find it by. */
+static nmb_loc
+key_loc(const reader *r, const char *key)
+{
+  const char *quoted = nmb_format(r->run, "\"%s\"", key);
+  const char *at = strstr(r->text, quoted);
+  nmb_loc loc = {r->file, 0, 0};
+  if (!at)
+    return loc;
+  loc.line = 1;
+  for (const char *s = r->text; s < at; s++)
+    loc.line += *s == '\n';
+  return loc;
+}
+
+const char *
+nmb__json_show(nmb_run *run, const json_t *j)
+{
+  char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
+  const char *out = nmb_format(run, strlen(s ? s : "") > 40 ? "%.37s..." : "%s", s ? s : "?");
+  free(s);
+  return out;
+}
+
+static bool
+matches(const char *pattern, const char *s)
+{
+  const char *star = strchr(pattern, '*');
+  if (!star)
+    return !strcmp(pattern, s);
+  const size_t head = (size_t)(star - pattern), tail = strlen(star + 1), n = strlen(s);
+  return n >= head + tail && !strncmp(pattern, s, head) && !strcmp(star + 1, s + n - tail);
+}
+
+static void
+note(reader *r, const char *key, const char *how, const char *what)
+{
+  if (r->c->nnote == r->cnote) {
+    r->cnote = r->cnote ? 2 * r->cnote : 64;
+    nmb__key_note *more = NMB_NEW(r->run, nmb__key_note, r->cnote);
+    if (r->c->nnote)
+      memcpy(more, r->note, (size_t)r->c->nnote * sizeof *more);
+    r->note = more;
+    r->c->note = more;
+  }
+  r->note[r->c->nnote++] = (nmb__key_note){nmb_strdup(r->run, key), how, what};
+}
+
+/* --------------------------------------------------------------- defaults */
+static void
+set_text(nmb_run *run, nmb__setting *s, const field_row *f, const char *value)
+{
+  *s = (nmb__setting){.s = nmb_strdup(run, value)};
+  if (f->type == INT || f->type == REAL || f->type == BOOL) {
+    s->r = strtod(value, NULL);
+    s->i = f->type == REAL ? 0 : (int64_t)s->r;
+  }
+}
+
+static int
+field_find(const char *name, size_t len)
+{
+  for (int i = 0; i < NMB__F_NFIELD; i++)
+    if (strlen(fields[i].name) == len && !strncmp(fields[i].name, name, len))
+      return i;
+  return NMB_NONE;
+}
+
+/* "a=1 b=text": a wrong name is our own mistake, found by the unit test. */
+static nmb_status
+defaults_apply(reader *r, const family_row *f)
+{
+  if (*f->parent)
+    NMB_TRY(defaults_apply(r, family_find(f->parent)));
+  for (const char *s = f->values; *s;) {
+    const size_t n = strcspn(s, "="), m = strcspn(s + n, " ");
+    const int at = field_find(s, n);
+    if (at == NMB_NONE)
+      return nmb_fail(r->run, NMB_BADINPUT, NMB_NOLOC, "families.def: %s: bad field in '%s'",
+                      f->name, s);
+    set_text(r->run, &r->c->set[at], &fields[at],
+             nmb_format(r->run, "%.*s", (int)m - 1, s + n + 1));
+    s += n + m;
+    s += *s == ' ';
+  }
+  return NMB_OK;
+}
+
+/* ------------------------------------------------------------------- keys */
+static nmb_status
+bad_value(const reader *r, const char *path, const char *key, const json_t *v,
+          const char *expected)
+{
+  return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: found %s, expected %s", path,
+                  nmb__json_show(r->run, v), expected);
+}
+
+static const char *
+expectation(nmb_run *run, const field_row *f)
+{
+  switch (f->type) {
+  case INT: return nmb_format(run, "an integer from %.0f to %.0f", f->lo, f->hi);
+  case REAL: return nmb_format(run, "a number from %g to %g", f->lo, f->hi);
+  case BOOL: return "true or false";
+  case TEXT: return "a text";
+  default: return "an object or a list";
+  }
+}
+
+/* null: the feature is not there; for numbers that cannot be 0, the default. */
+static bool
+value_read(const field_row *f, const json_t *v, nmb__setting *s)
+{
+  if (json_is_null(v)) {
+    if (f->type == INT || f->type == BOOL)
+      s->i = 0, s->r = 0;
+    if (f->type == JSON)
+      s->j = NULL;
+    return f->lo <= 0;
+  }
+  switch (f->type) {
+  case INT:
+    s->i = json_integer_value(v);
+    s->r = (double)s->i;
+    return json_is_integer(v) && s->r >= f->lo && s->r <= f->hi;
+  case REAL:
+    s->r = json_number_value(v);
+    return json_is_number(v) && s->r >= f->lo && s->r <= f->hi;
+  case BOOL:
+    s->i = json_is_true(v);
+    s->r = (double)s->i;
+    return json_is_boolean(v);
+  case TEXT: s->s = json_string_value(v); return json_is_string(v);
+  default: s->j = v; return json_is_object(v) || json_is_array(v);
+  }
+}
+
+static nmb_status
+use_key(reader *r, const char *path, const char *key, const json_t *v, int at)
+{
+  const field_row *f = &fields[at];
+  nmb__setting *s = &r->c->set[at], old = *s;
+  if (!value_read(f, v, s))
+    return bad_value(r, path, key, v, expectation(r->run, f));
+  if (f->type == TEXT && s->s != old.s)
+    s->s = nmb_strdup(r->run, s->s);
+  const bool same = f->type == TEXT ? !strcmp(s->s, old.s)
+                    : f->type == JSON ? json_equal(s->j, old.j)
+                                      : s->r >= old.r && s->r <= old.r;
+  if (old.key && !same)
+    return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: differs from '%s'", path, old.key);
+  s->key = nmb_strdup(r->run, key);
+  s->loc = key_loc(r, key);
+  note(r, path, "used as", f->name);
+  return NMB_OK;
+}
+
+static const key_row *
+key_find(const char *family, const char *key)
+{
+  for (int i = 0; i < NKEY; i++)
+    if (matches(keys[i].key, key) &&
+        (!*keys[i].family || family_is(family, keys[i].family)))
+      return &keys[i];
+  return NULL;
+}
+
+static nmb_status
+unknown_key(reader *r, const char *path, const char *key)
+{
+  const char *names[NKEY];
+  int n = 0;
+  for (int i = 0; i < NKEY; i++)
+    if (!strchr(keys[i].key, '*'))
+      names[n++] = keys[i].key;
+  return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key),
+                  "%s: unknown key, which may change the architecture%s", path,
+                  nmb__hint(r->run, key, names, n));
+}
+
+static nmb_status
+say_key(reader *r, const char *path, const char *key, const json_t *v, const key_row *row)
+{
+  char *have = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+  const bool ok = json_is_null(v) || (have && !strcmp(have, row->value));
+  free(have);
+  if (!ok)
+    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key), "%s is %s: %s is not supported",
+                    path, nmb__json_show(r->run, v), row->why);
+  note(r, path, "must be", row->value);
+  return NMB_OK;
+}
+
+static nmb_status
+key_read(reader *r, const char *prefix, const char *key, const json_t *v)
+{
+  const char *path = nmb_format(r->run, "%s%s", prefix, key);
+  const key_row *row = key_find(r->c->family, key);
+  if (!row)
+    return unknown_key(r, path, key);
+  if (row->kind == K_SAY)
+    return say_key(r, path, key, v, row);
+  if (row->kind == K_USE && row->field != NMB__F_NFIELD)
+    return use_key(r, path, key, v, row->field);
+  note(r, path, "ignored", row->kind == K_USE ? "the family's code does not read it" : row->why);
+  return NMB_OK;
+}
+
+/* ------------------------------------------------------------------ whole */
+/* Beside text_config only these matter; the rest is vision, audio, tokenizer. */
+static bool
+outer_key(const char *key)
+{
+  static const char *const names[] = {"quantization_config", "tie_word_embeddings",
+                                      "torch_dtype", "dtype"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(names[i], key))
+      return true;
+  return false;
+}
+
+static nmb_status
+object_read(reader *r, json_t *top)
+{
+  json_t *inner = json_object_get(top, "text_config");
+  const char *key;
+  json_t *v;
+  json_object_foreach (inner ? inner : top, key, v)
+    NMB_TRY(key_read(r, inner ? "text_config." : "", key, v));
+  if (!inner)
+    return NMB_OK;
+  json_object_foreach (top, key, v)
+    if (outer_key(key) && !json_object_get(inner, key))
+      NMB_TRY(key_read(r, "", key, v));
+    else if (strcmp(key, "text_config"))
+      note(r, key, "ignored", "outside the text model");
+  return NMB_OK;
+}
+
+static nmb_status
+family_read(reader *r, const json_t *top)
+{
+  const json_t *inner = json_object_get(top, "text_config");
+  if (inner && !json_is_object(inner))
+    return bad_value(r, "text_config", "text_config", inner, "an object");
+  const json_t *type = json_object_get(inner ? inner : top, "model_type");
+  if (!type && inner)
+    type = json_object_get(top, "model_type");
+  if (!type)
+    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->file, 0, 0},
+                    "no key 'model_type': the family of the model is unknown");
+  if (!json_is_string(type))
+    return bad_value(r, "model_type", "model_type", type, "a text");
+  const family_row *f = family_find(json_string_value(type));
+  if (!f) {
+    const char *names[NFAMILY];
+    for (int i = 0; i < NFAMILY; i++)
+      names[i] = families[i].name;
+    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
+                    "model_type '%s' is not supported%s", json_string_value(type),
+                    nmb__hint(r->run, json_string_value(type), names, NFAMILY));
+  }
+  r->c->family = f->name;
+  for (int i = 0; i < NMB__F_NFIELD; i++)
+    set_text(r->run, &r->c->set[i], &fields[i], fields[i].dflt);
+  return defaults_apply(r, f);
+}
+
+/* Bare Infinity and NaN, which Python writes and JSON forbids, become texts. */
+static char *
+mend(nmb_run *run, const char *text, size_t len, size_t *outlen)
+{
+  char *out = NMB_NEW(run, char, 2 * len + 1);
+  size_t n = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < len; i++) {
+    static const char *const words[] = {"-Infinity", "Infinity", "NaN"};
+    size_t w = 0;
+    for (size_t j = 0; !quoted && !w && j < 3; j++)
+      if (len - i >= strlen(words[j]) && !strncmp(text + i, words[j], strlen(words[j])))
+        w = strlen(words[j]);
+    if (w) {
+      out[n++] = '"';
+      memcpy(out + n, text + i, w);
+      n += w;
+      out[n++] = '"';
+      i += w - 1;
+      continue;
+    }
+    if (quoted && text[i] == '\\' && i + 1 < len)
+      out[n++] = text[i++];
+    else if (text[i] == '"')
+      quoted = !quoted;
+    out[n++] = text[i];
+  }
+  *outlen = n;
+  return out;
+}
+
+nmb_status
+nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len, nmb__config *out)
+{
+  json_error_t err;
+  size_t n;
+  *out = (nmb__config){0};
+  reader r = {run, file, mend(run, text, len, &n), out, NULL, 0};
+  json_t *top = json_loadb(r.text, n, JSON_REJECT_DUPLICATES, &err);
+  if (!top)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, err.line, err.column}, "%s", err.text);
+  nmb_status s = NMB_OK;
+  if (!json_is_object(top))
+    s = nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 1, 0}, "found %s, expected an object",
+                 nmb__json_show(run, top));
+  if (s == NMB_OK)
+    s = family_read(&r, top);
+  if (s == NMB_OK)
+    s = object_read(&r, top);
+  out->root = top;
+  if (s != NMB_OK) {
+    json_decref(top);
+    out->root = NULL;
+  }
+  return s;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Models: config.json -> normalised architecture -> graph, and counts that come
+ * from the architecture by arithmetic alone.  Everything lives in the run's arena. */
+#ifndef NMB__MODEL_H
+#define NMB__MODEL_H
+
+#include <stdio.h>
+
+#include "nmbench/nmb_ir.h"
+
+typedef enum nmb__field {
+#define X(id, name, type, dflt, lo, hi, what) NMB__F_##id,
+#include "frontend/fields.def"
+#undef X
+  NMB__F_NFIELD
+} nmb__field;
+
+/* Members are 64-bit numbers only, so that two specs are equal iff their bytes are. */
+enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS };
+enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL };
+enum { NMB__ACT_SILU, NMB__ACT_GELU, NMB__ACT_GELU_TANH, NMB__ACT_RELU, NMB__ACT_RELU2,
+       NMB__ACT_SWIGLU_OAI, NMB__NACT };
+enum { NMB__SCORE_SOFTMAX, NMB__SCORE_SIGMOID, NMB__SCORE_TOPK_SOFTMAX, NMB__NSCORE };
+enum { NMB__ROPE_PLAIN, NMB__ROPE_LINEAR, NMB__ROPE_LLAMA3, NMB__ROPE_YARN,
+       NMB__ROPE_DYNAMIC, NMB__ROPE_LONG, NMB__NROPE };
+
+typedef struct nmb__rope {
+  int64_t dims; /* that rotate, of the head's (or of the rotating part of an MLA head) */
+  int64_t kind; /* of scaling */
+  double theta, factor, attention; /* attention: factor on cos and sin */
+} nmb__rope;
+
+typedef struct nmb__attn {
+  int64_t heads, kv_heads, dk, dv;
+  int64_t bias, o_bias;      /* booleans */
+  int64_t qk_norm;
+  int64_t window, sink;      /* window 0: none */
+  int64_t mla, q_rank, kv_rank, d_nope, d_rope;
+  double scale;
+  nmb__rope rope;
+} nmb__attn;
+
+typedef struct nmb__ffn {
+  int64_t width, act, bias;
+  int64_t gated; /* fn(gate) * up; else fn(up) */
+  double limit;
+} nmb__ffn;
+
+typedef struct nmb__moe {
+  int64_t experts, topk; /* experts 0: the layer is dense */
+  int64_t score, router_bias, select_bias, renorm, groups, topk_groups;
+  int64_t group_top; /* how many experts' scores make a group's */
+  double scale;
+  nmb__ffn expert;
+  nmb__ffn shared; /* width 0: none */
+} nmb__moe;
+
+/* Tensors are stored in a format by class. */
+#define NMB__CLASS_MAP(X)                                                      \
+  X(NORM, "norm") X(ATTN, "attention")                                          \
+  X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router") X(EXPERT, "experts") \
+  X(SHARED, "shared") X(BIAS, "bias")
+typedef enum nmb__class {
+#define X(id, name) NMB__W_##id,
+  NMB__CLASS_MAP(X)
+#undef X
+      NMB__NCLASS
+} nmb__class;
+
+typedef struct nmb__format {
+  nmb_dtype dtype;
+  int group;
+} nmb__format;
+
+typedef struct nmb__layer {
+  nmb__attn attn;
+  nmb__ffn ffn; /* width 0: none */
+  nmb__moe moe;
+  int64_t norm;
+  double eps;
+  int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* stored formats */
+} nmb__layer;
+
+/* Where a key of the file went, for people. */
+typedef struct nmb__key_note {
+  const char *key, *how; /* "used as", "fixed", "ignored", "default" */
+  const char *what;
+} nmb__key_note;
+
+typedef struct nmb__arch {
+  const char *name, *family, *path;
+  uint64_t hash; /* of the bytes of the file */
+  int64_t hidden, vocab, nlayer, tied, mtp, context;
+  const nmb__layer *layer; /* [nlayer] */
+  int ndistinct;
+  const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */
+  const int *first;    /* [ndistinct] a layer that has the spec */
+  nmb__format embed, head, final_norm;
+  int nnote;
+  const nmb__key_note *note;
+} nmb__arch;
+
+/* name: an alias, a file of models/ with or without its owner, or a path. */
+NMB_API nmb_status nmb__arch_load(nmb_run *, const char *name_or_path, const nmb__arch **out);
+/* The same from text; file: for messages. */
+NMB_API nmb_status nmb__arch_parse(nmb_run *, const char *file, const char *name,
+                                   const char *text, size_t len, const nmb__arch **out);
+NMB_API const char *nmb__arch_name(const nmb__arch *);
+NMB_API uint64_t nmb__arch_hash(const nmb__arch *);
+/* Names of act, score: as the ops' attributes spell them. */
+NMB_API const char *nmb__act_name(int64_t);
+NMB_API const char *nmb__score_name(int64_t);
+NMB_API const char *nmb__rope_name(int64_t);
+
+typedef struct nmb__routing_spec {
+  const char *kind; /* "uniform", "zipf" or "balanced" */
+  double skew;      /* exponent of zipf */
+  uint64_t seed;
+} nmb__routing_spec;
+/* Draws ntoken times topk distinct experts into expert[ntoken][topk]. */
+NMB_API nmb_status nmb__routing_draw(nmb_run *, const nmb__routing_spec *, int experts, int topk,
+                                     int64_t ntoken, int32_t *expert);
+
+/* *out is owned by the caller (nmb_prog_free). */
+NMB_API nmb_status nmb__graph_build(nmb_run *, const nmb__arch *, nmb_step_spec,
+                                    const nmb__routing_spec *, nmb_prog **out);
+#endif
