@@ -239,7 +239,7 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
 {
   *window = I(b, WINDOW_ON) ? I(b, WINDOW) : 0;
   if (J(b, LAYER_TYPES)) {
-    const json_t *v;
+    const json_t *v = NULL;
     NMB_TRY(list_at(b, NMB__F_LAYER_TYPES, layer, &v));
     const char *s = json_string_value(v);
     if (s && !strcmp(s, "full_attention"))

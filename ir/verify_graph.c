@@ -309,7 +309,11 @@ check_qk(const ctx *c)
   NMB_TRY(want_int(c, "new", q->dim[0] / k->dim[0], q->dim[0] / k->dim[0]));
   NMB_TRY(want_attr(c, "scale", NMB_ATTR_REAL));
   if (c->o->nin > 2)
-    NMB_TRY(want_same(c, "the bias", c->in[2], c->out[0]));
+  { /* the same scores, maybe with the heads in other units: (u, g) is (B, heads, new) */
+    NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[2]),
+                 nmb_tensor_count(c->out[0])));
+    NMB_TRY(want(c, "positions of the bias", c->in[2]->dim[c->in[2]->rank - 1], k->dim[1]));
+  }
   return NMB_OK;
 }
 

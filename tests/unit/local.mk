@@ -24,3 +24,9 @@ TESTS += tests/unit/test_store
 endif
 tests_unit_test_store_SOURCES = tests/unit/test_store.c tests/unit/unit.h
 tests_unit_test_store_LDADD = libharness.la $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_frontend
+TESTS += tests/unit/test_frontend
+endif
+tests_unit_test_frontend_SOURCES = tests/unit/test_frontend.c tests/unit/unit.h
+tests_unit_test_frontend_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
