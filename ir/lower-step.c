@@ -46,7 +46,7 @@ exec(nmb_run *run, const nmb__work *w, nmb_id step, nmb_insns *out)
     }
     if (e->in_memory) {
       const nmb_mem *m = &p->hw->mem[e->resident];
-      x.place = (nmb_place){0, m->channels, m->banks, s.m, s.n, 1, 1, 1};
+      x.place = (nmb_place){0, m->channels, m->banks, s.m, s.n, 1, 1, 1, 0};
     }
     push(run, out, &x);
   }

@@ -242,6 +242,8 @@ typedef struct nmb_place {
   int64_t pages;          /* DRAM pages that one weight row touches */
   int64_t bursts;         /* bursts of one full weight row, over all its pages */
   int64_t reuse;          /* as in nmb_map */
+  int64_t opens;          /* DRAM pages the busiest bank opens to read its rows once; rows
+                             that are not padded share pages.  0: rows_per_bank * pages */
 } nmb_place;
 
 #define NMB_MAXOPND 6
