@@ -18,6 +18,16 @@ push(nmb_run *run, nmb_insns *list, const nmb_insn *insn)
   list->v[list->n++] = *insn;
 }
 
+/* Passes also ask about steps that are not in the schedule. */
+nmb_id
+nmb__step_row(const nmb_prog *p, const nmb_step *step)
+{
+  const uintptr_t at = (uintptr_t)step, lo = (uintptr_t)p->step;
+  if (at < lo || at >= lo + (size_t)p->nstep * sizeof *step)
+    return NMB_NONE;
+  return (nmb_id)((at - lo) / sizeof *step);
+}
+
 static nmb_operand
 whole(const nmb_prog *p, nmb_id t, nmb_id mem, bool write)
 {
@@ -58,11 +68,11 @@ nmb_lower_step(nmb_run *run, const nmb_prog *p, const nmb_step *step, const nmb_
 {
   (void)map, (void)layout, (void)nlayout;
   const nmb__work w = nmb__work_of(p, step->kernel);
-  exec(run, &w, (nmb_id)(step - p->step), out);
+  exec(run, &w, nmb__step_row(p, step), out);
   if (p->hw->engine[w.engine].in_memory)
     push(run, out,
          &(nmb_insn){.kind = NMB_INSN_SYNC, .engine = w.engine, .block = w.block,
-                     .step = (nmb_id)(step - p->step), .op = NMB_NONE});
+                     .step = nmb__step_row(p, step), .op = NMB_NONE});
   return NMB_OK;
 }
 
@@ -80,7 +90,7 @@ nmb_lower_transfer(nmb_run *run, const nmb_prog *p, nmb_id tensor, const nmb_ste
   if (from == e->home)
     return NMB_OK;
   nmb_insn x = {.kind = NMB_INSN_COPY, .engine = nmb_hw_link(p->hw, from, e->home),
-                .block = p->kernel[step->kernel].block, .step = (nmb_id)(step - p->step),
+                .block = p->kernel[step->kernel].block, .step = nmb__step_row(p, step),
                 .op = NMB_NONE, .nopnd = 2};
   if (x.engine == NMB_NONE)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "no link from memory %s to %s",
@@ -128,5 +138,24 @@ nmb_transfer_seconds(nmb_run *run, const nmb_prog *p, nmb_id tensor, nmb_id from
   nmb_cost c = {0};
   NMB_TRY(nmb_insn_cost(run, p, &x, &c));
   *seconds = nmb_cost_seconds(&c);
+  return NMB_OK;
+}
+
+nmb_status
+nmb_lower_handover(nmb_run *run, const nmb_prog *p, nmb_id block, const nmb_step *step,
+                   nmb_insns *out)
+{
+  (void)run, (void)p, (void)block, (void)step, (void)out;
+  return NMB_OK;
+}
+
+nmb_status
+nmb_step_seconds(nmb_run *run, const nmb_prog *p, const nmb_step *step, double *seconds,
+                 double *moves)
+{
+  const nmb_kernel *k = &p->kernel[step->kernel];
+  *moves = 0;
+  NMB_TRY(nmb_kernel_seconds(run, p, k->op, k->nop, k->engine, NULL, NULL, 0, seconds));
+  *seconds /= step->nparts;
   return NMB_OK;
 }

@@ -18,6 +18,8 @@ NMB_API nmb_id nmb__kernel_of(const nmb_prog *, nmb_id op); /* NMB_NONE before g
 /* Is the root of `tensor` made and used up inside the kernel, hence in local memory? */
 NMB_API bool nmb__inner(const nmb__work *, nmb_id tensor);
 
+NMB_API nmb_id nmb__step_row(const nmb_prog *, const nmb_step *); /* NMB_NONE: not scheduled */
+
 /* A tensor as a layout sees it: units of rows of elements. */
 typedef struct nmb__shape {
   int64_t units, rows, row;

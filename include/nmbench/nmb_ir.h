@@ -221,10 +221,14 @@ typedef struct nmb_slot {
 } nmb_slot;
 
 /* ---------------------------------------------------------------------- code */
-/* A rectangle of bytes in a slot: `rows` rows of `row_bytes`, `stride` apart.
+/* Queues issue in order: an instruction starts no earlier than the one before it in
+ * its queue has started.  Engines do one instruction at a time, but for in-memory
+ * ones: those run instructions on disjoint channels side by side, up to a SYNC.
+ *
+ * A rectangle of bytes in a slot: `rows` rows of `row_bytes`, `stride` apart.
  * For a resident slot the offsets are those of layer 0. */
 typedef struct nmb_operand {
-  nmb_id tensor, mem, slot; /* slot: NMB_NONE until the emitter fills it */
+  nmb_id tensor, mem, slot; /* tensor: a root; slot: NMB_NONE until the emitter fills it */
   bool write;
   int64_t offset, rows, row_bytes, stride;
 } nmb_operand;

@@ -80,12 +80,22 @@ NMB_API nmb_status nmb_lower_step(nmb_run *, const nmb_prog *, const nmb_step *,
 NMB_API nmb_status nmb_lower_transfer(nmb_run *, const nmb_prog *, nmb_id tensor,
                                       const nmb_step *step, nmb_insns *out);
 
+/* Likewise what takes the block's `out` to where all blocks hand over the hidden
+ * state: whole, in the home of the engine that makes `out` in the block with most
+ * repeats.  step: the block's last. */
+NMB_API nmb_status nmb_lower_handover(nmb_run *, const nmb_prog *, nmb_id block,
+                                      const nmb_step *step, nmb_insns *out);
+
 /* Estimated seconds of a kernel on `engine` (its own need not be set): what
  * nmb_lower_step would emit, run one after the other, channels in parallel.
  * Transfers are not included. */
 NMB_API nmb_status nmb_kernel_seconds(nmb_run *, const nmb_prog *, const nmb_id *op, int nop,
                                       nmb_id engine, const nmb_map *map,
                                       const nmb_layout *layout, int nlayout, double *seconds);
+/* The same for a step of a dispatched kernel, with the program's mapping: seconds
+ * of its own instructions, and of those that bring its operands. */
+NMB_API nmb_status nmb_step_seconds(nmb_run *, const nmb_prog *, const nmb_step *,
+                                    double *exec, double *moves);
 /* Seconds to move `tensor` from memory to memory (0 if equal). */
 NMB_API nmb_status nmb_transfer_seconds(nmb_run *, const nmb_prog *, nmb_id tensor,
                                         nmb_id from, nmb_id to, double *seconds);

@@ -83,6 +83,35 @@ NMB_API int64_t nmb_layout_units(const nmb_tensor *);
 NMB_API void nmb_layout_interleaved(const nmb_prog *, const nmb_resident *, double waste,
                                     nmb_layout *out);
 
+/* --------------------------------------------------------------------- sched */
+/* Sets start and duration of `n` steps of one block, and puts them in order of
+ * start.  A step starts when its operands have been moved to it and its engine has
+ * done the steps before it.
+ *   nmb_schedule_serial  one after another, in the order given
+ *   nmb_schedule_list    whenever an engine is free, it takes the ready step with
+ *                        the longest way to the end of the block ("upward rank" of
+ *                        Topcuoglu et al., HEFT, TPDS 2002); ties by id
+ * seconds: estimated time of the block.  Costs from nmb_step_seconds.  O(n^2). */
+NMB_API nmb_status nmb_schedule_serial(nmb_run *, const nmb_prog *, nmb_step *, int n,
+                                       double *seconds);
+NMB_API nmb_status nmb_schedule_list(nmb_run *, const nmb_prog *, nmb_step *, int n,
+                                     double *seconds);
+/* The whole kernels of a block as steps, in program order; how many. */
+NMB_API int nmb_block_steps(nmb_run *, const nmb_prog *, nmb_id block, nmb_step **out);
+
+/* ----------------------------------------------------------------------- mem */
+/* Offsets of slots: the resident ones of each memory one after another from 0, then
+ * the transient ones, taken in order of `before` (ties by row), each so that it
+ * overlaps none placed earlier that is live in a common step.  tightest: into the
+ * smallest gap that holds it, else the lowest.  O(n^2). */
+NMB_API void nmb_place_slots(nmb_run *, const nmb_prog *, nmb_slot *, int n,
+                             bool (*before)(const nmb_slot *, const nmb_slot *),
+                             bool tightest);
+/* Begins section memory and adds the slots, with statistics of each memory's peak
+ * and of the largest sum of bytes live at once, which no plan can beat.
+ * NMB_INFEASIBLE, with bytes needed and available, if a memory is too small. */
+NMB_API nmb_status nmb_slots_write(nmb_run *, nmb_prog *, const nmb_slot *, int n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,1 +1,9 @@
 # one plugin a file
+plugin_LTLIBRARIES += plugins/sched-inorder.la
+plugins_sched_inorder_la_SOURCES = passes/sched/sched-inorder.c
+plugins_sched_inorder_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_sched_inorder_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/sched-list.la
+plugins_sched_list_la_SOURCES = passes/sched/sched-list.c
+plugins_sched_list_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_sched_list_la_LIBADD = libnmbench.la
