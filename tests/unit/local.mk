@@ -10,8 +10,14 @@ if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_verify
 TESTS += tests/unit/test_verify
 endif
-tests_unit_test_verify_SOURCES = tests/unit/test_verify.c tests/unit/unit.h
+tests_unit_test_verify_SOURCES = tests/unit/test_verify.c tests/unit/unit.h tests/unit/fixture.h
 tests_unit_test_verify_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_text
+TESTS += tests/unit/test_text
+endif
+tests_unit_test_text_SOURCES = tests/unit/test_text.c tests/unit/unit.h tests/unit/fixture.h
+tests_unit_test_text_LDADD = $(UNIT_LDADD)
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_stats
 TESTS += tests/unit/test_stats
