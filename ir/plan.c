@@ -386,9 +386,14 @@ spread(const nmb_mem *m, int64_t units, int64_t unit_rows)
   return best;
 }
 
-void
-nmb_layout_interleaved(const nmb_prog *p, const nmb_resident *r, double waste,
-                       nmb_layout *out)
+int64_t
+nmb_layout_room(const nmb_mem *m)
+{
+  return m->bytes - m->bytes / 40;
+}
+
+static void
+interleave(const nmb_prog *p, const nmb_resident *r, double waste, nmb_layout *out)
 {
   const nmb_tensor *t = &p->tensor[r->tensor];
   const nmb_mem *m = &p->hw->mem[r->mem];
@@ -403,4 +408,44 @@ nmb_layout_interleaved(const nmb_prog *p, const nmb_resident *r, double waste,
   nmb_layout_make(p, r->tensor, r->mem, NMB_LAY_INTERLEAVED, channels, true, out);
   if ((double)out->bytes > (1 + waste) * (double)bare)
     nmb_layout_make(p, r->tensor, r->mem, NMB_LAY_INTERLEAVED, channels, false, out);
+}
+
+static int64_t
+layers(const nmb_prog *p, const nmb_resident *r)
+{
+  return p->block[p->tensor[r->tensor].block].repeat;
+}
+
+/* Takes padding away from the tensor of `mem` that it costs most; false if none. */
+static bool
+unpad(const nmb_prog *p, const nmb_resident *r, int n, nmb_id mem, nmb_layout *lay)
+{
+  int worst = NMB_NONE;
+  int64_t most = -1;
+  for (int i = 0; i < n; i++) {
+    const int64_t cost = lay[i].bytes * layers(p, &r[i]) - r[i].bytes;
+    if (lay[i].mem == mem && lay[i].padded && cost > most) {
+      most = cost;
+      worst = i;
+    }
+  }
+  if (worst != NMB_NONE)
+    nmb_layout_make(p, r[worst].tensor, mem, lay[worst].kind, lay[worst].channels, false,
+                    &lay[worst]);
+  return worst != NMB_NONE;
+}
+
+void
+nmb_layouts_interleaved(const nmb_prog *p, const nmb_resident *r, int n, double waste,
+                        nmb_layout *out)
+{
+  for (int i = 0; i < n; i++)
+    interleave(p, &r[i], waste, &out[i]);
+  for (nmb_id m = 0; m < p->hw->nmem; m++)
+    for (bool more = true; more;) {
+      int64_t load = 0;
+      for (int i = 0; i < n; i++)
+        load += out[i].mem == m ? out[i].bytes * layers(p, &r[i]) : 0;
+      more = load > nmb_layout_room(&p->hw->mem[m]) && unpad(p, r, n, m, out);
+    }
 }

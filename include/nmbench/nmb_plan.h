@@ -76,12 +76,16 @@ NMB_API nmb_status nmb_dispatch_fit(nmb_run *, const nmb_prog *, const double *p
 /* Units that the layout of a resident tensor deals out: the experts or heads of a
  * weight of rank 3, the KV heads of each sequence of a cache, else 1. */
 NMB_API int64_t nmb_layout_units(const nmb_tensor *);
+/* Bytes that layouts may take of a memory: all but a fortieth, which activations
+ * need; what dispatch passes keep free (a twentieth, say) is shared with padding. */
+NMB_API int64_t nmb_layout_room(const nmb_mem *);
 /* Rows dealt over banks so that all channels are busy: weights, each expert too,
- * over all channels; caches with each unit on as many channels as make the busiest
- * bank's share least.  Padded if that costs at most `waste` of a row's bytes.
- * LINEAR where nothing computes in that memory. */
-NMB_API void nmb_layout_interleaved(const nmb_prog *, const nmb_resident *, double waste,
-                                    nmb_layout *out);
+ * over all channels; caches with each unit on as many channels as make the fullest
+ * bank's share least.  Padded if that costs at most `waste` of a tensor's bytes and
+ * all of them fit; else those that waste most go unpadded.  LINEAR where nothing
+ * computes in that memory. */
+NMB_API void nmb_layouts_interleaved(const nmb_prog *, const nmb_resident *, int n,
+                                     double waste, nmb_layout *out /*[n]*/);
 
 /* --------------------------------------------------------------------- sched */
 /* Sets start and duration of `n` steps of one block, and puts them in order of

@@ -7,3 +7,7 @@ plugin_LTLIBRARIES += plugins/map-interleave.la
 plugins_map_interleave_la_SOURCES = passes/map/map-interleave.c
 plugins_map_interleave_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_map_interleave_la_LIBADD = libnmbench.la
+plugin_LTLIBRARIES += plugins/map-search.la
+plugins_map_search_la_SOURCES = passes/map/map-search.c
+plugins_map_search_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_map_search_la_LIBADD = libnmbench.la

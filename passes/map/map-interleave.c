@@ -21,11 +21,10 @@ transform(nmb_run *run, nmb_prog *p)
   }
   nmb_resident *r;
   const int n = nmb_residents(run, p, NULL, &r);
-  for (int i = 0; i < n; i++) {
-    nmb_layout l;
-    nmb_layout_interleaved(p, &r[i], nmb_opt_real(run, "waste"), &l);
-    nmb_layout_add(p, &l);
-  }
+  nmb_layout *lay = NMB_NEW(run, nmb_layout, n + 1);
+  nmb_layouts_interleaved(p, r, n, nmb_opt_real(run, "waste"), lay);
+  for (int i = 0; i < n; i++)
+    nmb_layout_add(p, &lay[i]);
   return NMB_OK;
 }
 
