@@ -52,9 +52,9 @@ nmb__json_real(double v)
 
 /* -------------------------------------------------------------------- parsing */
 static bool
-is_choice(const nmb__flag *f)
+is_choice(const char *type)
 {
-  return f->type && strchr(f->type, '|');
+  return type && strchr(type, '|');
 }
 
 static bool
@@ -75,9 +75,8 @@ static int
 check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
 {
   double number;
-  if (is_choice(f) && !in_choice(f->type, value))
-    return nmb__cli_usage(cli, "option --%s: found '%s', expected one of %s", f->name,
-                          value, f->type);
+  if (is_choice(f->type))
+    return check_choice(cli, nmb_format(cli->run, "option --%s", f->name), f->type, value);
   if (nmb__units_type(f->type)) {
     nmb_run *quiet = nmb__run_open(NULL);
     const nmb_status s = nmb__units_parse(quiet, NMB_NOLOC, value, f->type, &number);
@@ -184,6 +183,11 @@ nmb__cli_parse(nmb__cli *cli, int argc, char **argv)
   if (c->max >= 0 && cli->narg > c->max)
     return nmb__cli_usage(cli, "found argument '%s', expected no more than %d",
                           arg[c->max], c->max);
+  for (int i = 0; i < cli->narg && is_choice(c->arg_type); i++) {
+    const int wrong = check_choice(cli, "argument", c->arg_type, arg[i]);
+    if (wrong >= 0)
+      return wrong;
+  }
   return -1;
 }
 
