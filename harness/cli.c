@@ -71,6 +71,25 @@ in_choice(const char *choice, const char *word)
   }
 }
 
+/* what: "option --x" or "argument" */
+static int
+check_choice(nmb__cli *cli, const char *what, const char *choice, const char *value)
+{
+  const char *names[32];
+  int n = 0;
+  if (in_choice(choice, value))
+    return -1;
+  for (const char *p = choice; n < 32; p++) {
+    const int len = (int)strcspn(p, "|");
+    names[n++] = nmb_format(cli->run, "%.*s", len, p);
+    p += len;
+    if (!*p)
+      break;
+  }
+  return nmb__cli_usage(cli, "%s: found '%s', expected one of %s%s", what, value, choice,
+                        nmb__hint(cli->run, value, names, n));
+}
+
 static int
 check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
 {
