@@ -10,4 +10,3 @@ nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
 nmbench_SOURCES += harness/cmd_list.c
 nmbench_SOURCES += harness/cmd_show.c
 nmbench_LDADD += $(JANSSON_LIBS)
-nmbench_SOURCES += harness/cmd_model.c

@@ -14,7 +14,6 @@
 /* In the order of --help and the man page. */
 static const nmb__command *const commands[] = {
     &nmb__cmd_list,
-    &nmb__cmd_model,
     &nmb__cmd_show,
 };
 enum { NCOMMAND = sizeof commands / sizeof *commands };

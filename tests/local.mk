@@ -1,3 +1,1 @@
 include tests/unit/local.mk
-include tests/plugins/local.mk
-include tests/cli/local.mk
