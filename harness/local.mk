@@ -10,3 +10,5 @@ nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
 nmbench_SOURCES += harness/cmd_list.c
 nmbench_SOURCES += harness/cmd_show.c
 nmbench_LDADD += $(JANSSON_LIBS)
+nmbench_SOURCES += harness/cmd_compile.c
+nmbench_SOURCES += harness/cmd_sim.c

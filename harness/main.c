@@ -15,6 +15,8 @@
 static const nmb__command *const commands[] = {
     &nmb__cmd_list,
     &nmb__cmd_show,
+    &nmb__cmd_compile,
+    &nmb__cmd_sim,
 };
 enum { NCOMMAND = sizeof commands / sizeof *commands };
 
