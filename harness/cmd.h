@@ -68,6 +68,7 @@ enum {
   NMB__EXIT_CELLS = 3,    /* the run finished, some cells failed */
   NMB__EXIT_COMPARE = 4,  /* cannot compare */
   NMB__EXIT_INTERNAL = 5, /* our own bug: main maps SIGABRT to it; workers reset that */
+  NMB__EXIT_OUTPUT = 6,   /* the output cannot be written; what was done is kept */
   NMB__EXIT_INT = 130
 };
 int nmb__exit_code(nmb_status);
@@ -84,7 +85,8 @@ json_t *nmb__json_real(double);
   }
 
 /* Commands. */
-extern const nmb__command nmb__cmd_list, nmb__cmd_show, nmb__cmd_compile, nmb__cmd_sim;
+extern const nmb__command nmb__cmd_list, nmb__cmd_show;
+extern const nmb__command nmb__cmd_plan, nmb__cmd_run;
 
 /* The table, for the man page and completion. */
 typedef struct nmb__commands {
