@@ -794,7 +794,8 @@ parse_place(parser *ps, nmb_place *l)
   NMB_TRY(want_field(ps, "rows", INT64_MIN, INT64_MAX, &l->rows_per_bank));
   NMB_TRY(want_field(ps, "pages", INT64_MIN, INT64_MAX, &l->pages));
   NMB_TRY(want_field(ps, "bursts", INT64_MIN, INT64_MAX, &l->bursts));
-  return want_field(ps, "reuse", INT64_MIN, INT64_MAX, &l->reuse);
+  NMB_TRY(want_field(ps, "reuse", INT64_MIN, INT64_MAX, &l->reuse));
+  return want_field(ps, "opens", INT64_MIN, INT64_MAX, &l->opens);
 }
 
 static nmb_status
