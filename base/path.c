@@ -48,43 +48,71 @@ slurp(nmb_run *run, FILE *f, size_t *len)
   return text;
 }
 
+/* The folder of the running program, "" if unknown. */
+static char *
+program_folder(nmb_run *run)
+{
+  char exe[4096];
+  const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  exe[n > 0 ? n : 0] = '\0';
+  char *slash = strrchr(exe, '/');
+  if (slash)
+    *slash = '\0';
+  return nmb_strdup(run, slash ? exe : "");
+}
+
 static places
 find_places(nmb_run *run)
 {
   places at = {NULL, NULL};
-  char exe[4096];
-  const ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (n <= 0)
-    return at;
-  exe[n] = '\0';
+  char *dir = program_folder(run);
   for (int up = 0; up < 4; up++) {
-    char *slash = strrchr(exe, '/');
-    if (!slash || slash == exe)
+    const size_t n = strlen(dir);
+    if (n > 6 && !strcmp(dir + n - 6, "/.libs"))
+      dir[n - 6] = '\0';
+    FILE *f = fopen(nmb_format(run, "%s/nmbench.paths", dir), "r");
+    if (f) {
+      size_t len;
+      const char *text = slurp(run, f, &len);
+      fclose(f);
+      at.source = line_value(run, text, "source = ");
+      at.build = at.source ? dir : NULL;
       return at;
+    }
+    char *slash = strrchr(dir, '/');
+    if (!slash)
+      break;
     *slash = '\0';
-    if (strlen(exe) > 6 && !strcmp(exe + strlen(exe) - 6, "/.libs"))
-      exe[strlen(exe) - 6] = '\0';
-    FILE *f = fopen(nmb_format(run, "%s/nmbench.paths", exe), "r");
-    if (!f)
-      continue;
-    size_t len;
-    const char *text = slurp(run, f, &len);
-    fclose(f);
-    at.source = line_value(run, text, "source = ");
-    at.build = line_value(run, text, "build = ");
-    if (!at.source || !at.build)
-      return (places){NULL, NULL};
-    at.build = nmb_strdup(run, exe); /* where the file is, if the folder was moved */
-    return at;
   }
   return at;
+}
+
+/* An installed folder, seen from the program, so that an installation may be
+ * moved (or staged with DESTDIR); as configured if it is not there. */
+static const char *
+installed(nmb_run *run, const char *folder)
+{
+  static const char bin[] = NMB_BINDIR;
+  size_t common = 0, last = 0; /* last: just after the last slash that both share */
+  for (; bin[common] && bin[common] == folder[common]; common++)
+    if (bin[common] == '/')
+      last = common + 1;
+  const char *dir = program_folder(run);
+  const size_t n = strlen(dir), tail = strlen(bin + last);
+  if (last > 0 && n > tail && !strcmp(dir + n - tail, bin + last)) {
+    const char *moved = nmb_format(run, "%.*s%s", (int)(n - tail), dir, folder + last);
+    if (access(moved, F_OK) == 0)
+      return moved;
+  }
+  return folder;
 }
 
 const char *
 nmb__plugin_folder(nmb_run *run)
 {
   const places at = find_places(run);
-  return at.build ? nmb_format(run, "%s/plugins/.libs", at.build) : NMB_PLUGINDIR;
+  return at.build ? nmb_format(run, "%s/plugins/.libs", at.build)
+                  : installed(run, NMB_PLUGINDIR);
 }
 
 const char *
@@ -153,7 +181,7 @@ search_list(nmb_run *run, const char *folder)
     list[n++] = nmb_format(run, "%s/%s%s", at.source,
                            strcmp(folder, "machines") ? "" : "hwsim/", folder);
   else
-    list[n++] = nmb_format(run, "%s/%s", NMB_DATADIR, folder);
+    list[n++] = nmb_format(run, "%s/%s", installed(run, NMB_DATADIR), folder);
   return list;
 }
 

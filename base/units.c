@@ -37,16 +37,26 @@ nmb__units_type(const char *type)
   return false;
 }
 
+static bool
+known(const char *name, size_t len)
+{
+  for (int i = 0; i < NUNIT; i++)
+    if (strlen(units[i].name) == len && !strncmp(units[i].name, name, len))
+      return true;
+  for (int i = 0; i < NLABEL; i++)
+    if (strlen(labels[i]) == len && !strncmp(labels[i], name, len))
+      return true;
+  return false;
+}
+
 bool
 nmb__units_known(const char *name)
 {
-  for (int i = 0; i < NUNIT; i++)
-    if (!strcmp(units[i].name, name))
-      return true;
-  for (int i = 0; i < NLABEL; i++)
-    if (!strcmp(labels[i], name))
-      return true;
-  return false;
+  const size_t over = strcspn(name, "/");
+  if (known(name, strlen(name)))
+    return true;
+  return over && name[over] && known(name, over) && name[over + 1] &&
+         known(name + over + 1, strlen(name + over + 1));
 }
 
 const char *

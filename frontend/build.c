@@ -303,7 +303,7 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
                          e->router_bias, act2(m, "logits", m->T, e->experts)),
                   NMB_NONE};
   if (e->select_bias)
-    in[1] = tensor(m, "moe.select.bias", NMB_ROLE_WEIGHT, NMB_DT_F32, 0, 1, &e->experts);
+    in[1] = weight(m, "moe.select.bias", NMB__W_SELECT, 1, e->experts, 0, 0);
   out[0] = act2(m, "weights", m->T, e->topk);
   out[1] = tensor(m, "choice", NMB_ROLE_ACT, NMB_DT_I32, 0, 2, (int64_t[]){m->T, e->topk});
   nmb_op o = {.code = NMB_OP_TOPK, .block = m->block, .nin = 1 + (in[1] != NMB_NONE), .nout = 2,
@@ -446,8 +446,8 @@ block_head(maker *m)
   nmb_block_ends(m->p, m->block, in, NMB_NONE);
 }
 
-static nmb_status
-spec_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
+nmb_status
+nmb__step_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
 {
   const int64_t most = INT64_C(1) << 24;
   if (s.batch < 1 || s.batch > most || s.fresh < 1 || s.fresh > most || s.context < 0 ||
@@ -472,7 +472,7 @@ nmb_status
 nmb__graph_build(nmb_run *run, const nmb__arch *a, nmb_step_spec spec,
                  const nmb__routing_spec *routing, nmb_prog **out)
 {
-  NMB_TRY(spec_check(run, a, spec));
+  NMB_TRY(nmb__step_check(run, a, spec));
   maker m = {.run = run, .a = a, .batch = spec.batch, .fresh = spec.fresh};
   m.T = spec.batch * spec.fresh;
   m.p = nmb_prog_new(a->name, spec);

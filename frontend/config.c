@@ -122,7 +122,7 @@ key_loc(const reader *r, const char *key)
 const char *
 nmb__json_show(nmb_run *run, const json_t *j)
 {
-  char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT);
+  char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
   const char *out = nmb_format(run, strlen(s ? s : "") > 40 ? "%.37s..." : "%s", s ? s : "?");
   free(s);
   return out;

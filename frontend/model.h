@@ -59,7 +59,7 @@ typedef struct nmb__moe {
 #define NMB__CLASS_MAP(X)                                                      \
   X(NORM, "norm") X(ATTN, "attention")                                          \
   X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router") X(EXPERT, "experts") \
-  X(SHARED, "shared") X(BIAS, "bias")
+  X(SHARED, "shared") X(SELECT, "selection bias")
 typedef enum nmb__class {
 #define X(id, name) NMB__W_##id,
   NMB__CLASS_MAP(X)
@@ -121,6 +121,8 @@ typedef struct nmb__routing_spec {
 NMB_API nmb_status nmb__routing_draw(nmb_run *, const nmb__routing_spec *, int experts, int topk,
                                      int64_t ntoken, int32_t *expert);
 
+/* Is the step one that can be counted: positive, and within bounds? */
+NMB_API nmb_status nmb__step_check(nmb_run *, const nmb__arch *, nmb_step_spec);
 /* *out is owned by the caller (nmb_prog_free). */
 NMB_API nmb_status nmb__graph_build(nmb_run *, const nmb__arch *, nmb_step_spec,
                                     const nmb__routing_spec *, nmb_prog **out);

@@ -52,9 +52,9 @@ nmb__json_real(double v)
 
 /* -------------------------------------------------------------------- parsing */
 static bool
-is_choice(const nmb__flag *f)
+is_choice(const char *type)
 {
-  return f->type && strchr(f->type, '|');
+  return type && strchr(type, '|');
 }
 
 static bool
@@ -71,13 +71,31 @@ in_choice(const char *choice, const char *word)
   }
 }
 
+/* what: "option --x" or "argument" */
+static int
+check_choice(nmb__cli *cli, const char *what, const char *choice, const char *value)
+{
+  const char *names[32];
+  int n = 0;
+  if (in_choice(choice, value))
+    return -1;
+  for (const char *p = choice; n < 32; p++) {
+    const int len = (int)strcspn(p, "|");
+    names[n++] = nmb_format(cli->run, "%.*s", len, p);
+    p += len;
+    if (!*p)
+      break;
+  }
+  return nmb__cli_usage(cli, "%s: found '%s', expected one of %s%s", what, value, choice,
+                        nmb__hint(cli->run, value, names, n));
+}
+
 static int
 check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
 {
   double number;
-  if (is_choice(f) && !in_choice(f->type, value))
-    return nmb__cli_usage(cli, "option --%s: found '%s', expected one of %s", f->name,
-                          value, f->type);
+  if (is_choice(f->type))
+    return check_choice(cli, nmb_format(cli->run, "option --%s", f->name), f->type, value);
   if (nmb__units_type(f->type)) {
     nmb_run *quiet = nmb__run_open(NULL);
     const nmb_status s = nmb__units_parse(quiet, NMB_NOLOC, value, f->type, &number);
@@ -184,6 +202,11 @@ nmb__cli_parse(nmb__cli *cli, int argc, char **argv)
   if (c->max >= 0 && cli->narg > c->max)
     return nmb__cli_usage(cli, "found argument '%s', expected no more than %d",
                           arg[c->max], c->max);
+  for (int i = 0; i < cli->narg && is_choice(c->arg_type); i++) {
+    const int wrong = check_choice(cli, "argument", c->arg_type, arg[i]);
+    if (wrong >= 0)
+      return wrong;
+  }
   return -1;
 }
 

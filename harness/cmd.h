@@ -85,7 +85,7 @@ json_t *nmb__json_real(double);
   }
 
 /* Commands. */
-extern const nmb__command nmb__cmd_list, nmb__cmd_show;
+extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd_compile, nmb__cmd_sim;
 extern const nmb__command nmb__cmd_plan, nmb__cmd_run;
 
 /* The table, for the man page and completion. */

@@ -16,7 +16,10 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_plan,
     &nmb__cmd_run,
     &nmb__cmd_list,
+    &nmb__cmd_model,
     &nmb__cmd_show,
+    &nmb__cmd_compile,
+    &nmb__cmd_sim,
 };
 enum { NCOMMAND = sizeof commands / sizeof *commands };
 

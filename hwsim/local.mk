@@ -3,7 +3,23 @@ libnmbench_la_SOURCES += hwsim/sim.c
 plugin_LTLIBRARIES += plugins/roofline.la
 plugins_roofline_la_SOURCES = hwsim/roofline.c
 plugins_roofline_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-plugins_roofline_la_LIBADD = libnmbench.la
+plugins_roofline_la_LIBADD = libnmbench.la -lm
+plugin_LTLIBRARIES += plugins/dram-pim.la
+plugins_dram_pim_la_SOURCES = hwsim/dram-pim.c
+plugins_dram_pim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_dram_pim_la_LIBADD = libnmbench.la -lm
+plugin_LTLIBRARIES += plugins/systolic.la
+plugins_systolic_la_SOURCES = hwsim/systolic.c
+plugins_systolic_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_systolic_la_LIBADD = libnmbench.la -lm
+plugin_LTLIBRARIES += plugins/vector.la
+plugins_vector_la_SOURCES = hwsim/vector.c
+plugins_vector_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_vector_la_LIBADD = libnmbench.la -lm
+plugin_LTLIBRARIES += plugins/link.la
+plugins_link_la_SOURCES = hwsim/link.c
+plugins_link_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_link_la_LIBADD = libnmbench.la -lm
 plugin_LTLIBRARIES += plugins/bound.la
 plugins_bound_la_SOURCES = hwsim/bound.c
 plugins_bound_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -13,4 +29,24 @@ plugins_event_la_SOURCES = hwsim/event.c
 plugins_event_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_event_la_LIBADD = libnmbench.la -lm
 machinesdir = $(pkgdatadir)/machines
-dist_machines_DATA = hwsim/machines/gpu-a100.hw
+dist_machines_DATA = \
+  hwsim/machines/aim-gddr6.hw \
+  hwsim/machines/aim-gddr6-x8.hw \
+  hwsim/machines/aim-gddr6-x8+gb8k.hw \
+  hwsim/machines/aim-gddr6-x32.hw \
+  hwsim/machines/aim-gddr6-x96.hw \
+  hwsim/machines/hbm3-attacc-x1.hw \
+  hwsim/machines/hbm3-attacc.hw \
+  hwsim/machines/npu-hbm-pim.hw \
+  hwsim/machines/npu-hbm-pim-x8.hw \
+  hwsim/machines/npu-hbm-pim-x8+blocking.hw \
+  hwsim/machines/gpu-a100.hw \
+  hwsim/machines/gpu-a100-x2.hw \
+  hwsim/machines/gpu-a100-x4.hw \
+  hwsim/machines/gpu-a100-x8.hw \
+  hwsim/machines/gpu-a100-x16.hw \
+  hwsim/machines/gpu-h100.hw \
+  hwsim/machines/gpu-h100-x2.hw \
+  hwsim/machines/gpu-h100-x4.hw \
+  hwsim/machines/gpu-h100-x8.hw \
+  hwsim/machines/gpu-h100-x16.hw

@@ -254,9 +254,10 @@ static void
 put_insn(sink *s, const nmb_insn *n)
 {
   const nmb_place *l = &n->place;
-  const int64_t v[] = {n->kind,     n->engine,   n->block, n->step,    n->first,
-                       l->channel0, l->nchannel, l->banks, l->vectors, l->rows_per_bank,
-                       l->pages,    l->bursts,   l->reuse, n->nopnd,   n->nwait};
+  const int64_t v[] = {n->kind,    n->engine,        n->block,    n->step,
+                       n->first,   l->channel0,      l->nchannel, l->banks,
+                       l->vectors, l->rows_per_bank, l->pages,    l->bursts,
+                       l->opens,   l->reuse,         n->nopnd,    n->nwait};
   for (size_t i = 0; i < sizeof v / sizeof *v; i++)
     put(s, v[i]);
   put_op(s, n->op);

@@ -88,25 +88,38 @@ stage_parse(nmb_run *run, nmb_loc loc, char *text, const char *kind, nmb__stage 
 }
 
 nmb_status
-nmb__pipeline_parse(nmb_run *run, nmb_loc loc, const char *text, nmb__pipeline *out)
+nmb__pipeline_split(nmb_run *run, nmb_loc loc, const char *text, const char ***out,
+                    int *n)
 {
   size_t most = 1;
   for (const char *p = text; *p; p++)
     most += *p == ',';
-  *out = (nmb__pipeline){0, NMB_NEW(run, nmb__stage, most)};
+  *out = NMB_NEW(run, const char *, most);
+  *n = 0;
   if (!text[strspn(text, " \t\n")])
     return NMB_OK;
   for (const char *p = text;; p++) {
-    const long n = stage_length(p);
-    if (n < 0)
-      return nmb_fail(run, NMB_BADINPUT, loc,
-                      "braces or quotes do not match in pipeline '%s'", text);
-    NMB_TRY(
-        stage_parse(run, loc, trimmed(run, p, (size_t)n), "pass", &out->stage[out->n++]));
-    p += n;
+    const long len = stage_length(p);
+    if (len < 0)
+      return nmb_fail(run, NMB_BADINPUT, loc, "braces or quotes do not match in '%s'",
+                      text);
+    (*out)[(*n)++] = trimmed(run, p, (size_t)len);
+    p += len;
     if (!*p)
       return NMB_OK;
   }
+}
+
+nmb_status
+nmb__pipeline_parse(nmb_run *run, nmb_loc loc, const char *text, nmb__pipeline *out)
+{
+  const char **stage;
+  int n;
+  NMB_TRY(nmb__pipeline_split(run, loc, text, &stage, &n));
+  *out = (nmb__pipeline){n, NMB_NEW(run, nmb__stage, n)};
+  for (int i = 0; i < n; i++)
+    NMB_TRY(stage_parse(run, loc, nmb_strdup(run, stage[i]), "pass", &out->stage[i]));
+  return NMB_OK;
 }
 
 static const char *

@@ -55,6 +55,9 @@ NMB_API nmb_status nmb__pipeline_run(nmb_run *, nmb_prog *, const nmb__pipeline 
 NMB_API nmb_status nmb__simulate(nmb_run *, const nmb_prog *,
                                  const char *simulator_with_options);
 NMB_API const char *nmb__section_name(nmb_section);
+/* Cuts "a{x=1,y=2},b" at the commas outside of braces and quotes. */
+NMB_API nmb_status nmb__pipeline_split(nmb_run *, nmb_loc, const char *text,
+                                       const char ***out, int *n);
 /* "graph groups": the sections of a set. */
 NMB_API const char *nmb__sections_text(nmb_run *, nmb_bits);
 #endif

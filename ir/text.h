@@ -36,7 +36,7 @@
  *   }
  *   code {
  *     0 pim exec layer %h step 0 first tile 0:1 0:3 0:24 0:40 place 0 + 4 banks 4
- *       vectors 3 rows 2 pages 1 bursts 3 reuse 1 read %x dram[2 + 0, 3 x 80 / 80]
+ *       vectors 3 rows 2 pages 1 bursts 3 opens 2 reuse 1 read %x dram[2 + 0, 3 x 80 / 80]
  *       write %h dram[3 + 0, 3 x 48 / 48] wait 5, 7     all on one line
  *   }
  *

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "base/near.h"
+#include "ir/attrs.h"
 #include "ir/text_lex.h"
 #include "nmbench/nmb_hw.h"
 
@@ -461,9 +462,17 @@ parse_declaration(parser *ps)
 }
 
 static nmb_status
-parse_attr(parser *ps, nmb_attr *a)
+parse_attr(parser *ps, nmb_opcode code, nmb_attr *a)
 {
-  NMB_TRY(want_name(ps, "an attribute", &a->key));
+  int n, which = 0;
+  const nmb__attr_info *info = nmb__attrs_of(code, &n);
+  const char **names = NMB_NEW(ps->run, const char *, n);
+  for (int i = 0; i < n; i++)
+    names[i] = info[i].key;
+  NMB_TRY(want_choice(ps,
+                      nmb_format(ps->run, "an attribute of %s", nmb_op_get(code)->name),
+                      names, n, &which));
+  a->key = names[which];
   NMB_TRY(want_mark(ps, '='));
   if (ps->t.kind == NMB__TOK_INT) {
     *a = NMB_INT(a->key, ps->t.i);
@@ -487,7 +496,7 @@ parse_attrs(parser *ps, nmb_op *o)
       return unexpected(ps, "no more than 10 attributes");
     const nmb_loc loc = ps->t.loc;
     nmb_attr a = {0};
-    NMB_TRY(parse_attr(ps, &a));
+    NMB_TRY(parse_attr(ps, o->code, &a));
     if (nmb_op_attr(o, a.key))
       return nmb_fail(ps->run, NMB_BADINPUT, loc, "attribute '%s' is given a second time",
                       a.key);
@@ -794,8 +803,8 @@ parse_place(parser *ps, nmb_place *l)
   NMB_TRY(want_field(ps, "rows", INT64_MIN, INT64_MAX, &l->rows_per_bank));
   NMB_TRY(want_field(ps, "pages", INT64_MIN, INT64_MAX, &l->pages));
   NMB_TRY(want_field(ps, "bursts", INT64_MIN, INT64_MAX, &l->bursts));
-  NMB_TRY(want_field(ps, "reuse", INT64_MIN, INT64_MAX, &l->reuse));
-  return want_field(ps, "opens", INT64_MIN, INT64_MAX, &l->opens);
+  NMB_TRY(want_field(ps, "opens", INT64_MIN, INT64_MAX, &l->opens));
+  return want_field(ps, "reuse", INT64_MIN, INT64_MAX, &l->reuse);
 }
 
 static nmb_status

@@ -360,12 +360,12 @@ static void
 put_place(FILE *f, const nmb_place *l)
 {
   if (!l->channel0 && !l->nchannel && !l->banks && !l->vectors && !l->rows_per_bank &&
-      !l->pages && !l->bursts && !l->reuse && !l->opens)
+      !l->pages && !l->bursts && !l->opens && !l->reuse)
     return;
   fprintf(f, " place %d + %d banks %d vectors %" PRId64 " rows %" PRId64, l->channel0,
           l->nchannel, l->banks, l->vectors, l->rows_per_bank);
-  fprintf(f, " pages %" PRId64 " bursts %" PRId64 " reuse %" PRId64 " opens %" PRId64,
-          l->pages, l->bursts, l->reuse, l->opens);
+  fprintf(f, " pages %" PRId64 " bursts %" PRId64 " opens %" PRId64 " reuse %" PRId64,
+          l->pages, l->bursts, l->opens, l->reuse);
 }
 
 static void

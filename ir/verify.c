@@ -25,6 +25,8 @@ nmb_prog_verify(nmb_run *run, const nmb_prog *p, nmb_bits sections)
 {
   static nmb_status (*const check[NMB_NSECTION])(nmb_run *, const nmb_prog *) = {
       [NMB_GRAPH] = nmb__verify_graph,
+      [NMB_GROUPS] = nmb__verify_groups,
+      [NMB_DISPATCH] = nmb__verify_dispatch,
   };
   for (int s = 0; s < NMB_NSECTION; s++)
     if ((p->present & sections & NMB_BIT(s)) && check[s])

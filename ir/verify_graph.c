@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/near.h"
+#include "ir/attrs.h"
 #include "ir/verify.h"
 
 /* Elements of a tensor and the iteration space of an op stay below this, so that
@@ -121,26 +123,41 @@ want_number(const ctx *c, const char *what, const nmb_tensor *t)
   return want_text(c, what, "int32", "a number format");
 }
 
-/* The attribute must be there and be of that kind. */
+/* The attributes are those that attrs.def lists, of the kinds it says. */
 static nmb_status
-want_attr(const ctx *c, const char *key, nmb_attr_kind kind)
+check_attrs(const ctx *c)
 {
-  static const char *const name[] = {"an integer", "a real", "a symbol"};
-  const nmb_attr *a = nmb_op_attr(c->o, key);
-  if (!a)
-    return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc, "%s: attribute %s is missing",
-                    nmb__op_text(c->run, c->p, c->id), key);
-  if (a->kind == kind || (kind == NMB_ATTR_REAL && a->kind == NMB_ATTR_INT))
-    return NMB_OK;
-  return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc,
-                  "%s: attribute %s: found %s, expected %s",
-                  nmb__op_text(c->run, c->p, c->id), key, name[a->kind], name[kind]);
+  int n;
+  const nmb__attr_info *info = nmb__attrs_of(c->o->code, &n);
+  const char **names = NMB_NEW(c->run, const char *, n);
+  for (int i = 0; i < n; i++) {
+    names[i] = info[i].key;
+    const nmb_attr *a = nmb_op_attr(c->o, info[i].key);
+    if (!a && info[i].required)
+      return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc, "%s: attribute %s is missing",
+                      nmb__op_text(c->run, c->p, c->id), info[i].key);
+    const bool widened = a && info[i].kind == NMB_ATTR_REAL && a->kind == NMB_ATTR_INT;
+    if (a && a->kind != info[i].kind && !widened)
+      return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc,
+                      "%s: attribute %s: found %s, expected %s",
+                      nmb__op_text(c->run, c->p, c->id), a->key,
+                      nmb__attr_kind_name(a->kind), nmb__attr_kind_name(info[i].kind));
+  }
+  for (int i = 0; i < c->o->nattr; i++) {
+    int j = 0;
+    while (j < n && strcmp(names[j], c->o->attr[i].key))
+      j++;
+    if (j == n)
+      return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc, "%s: unknown attribute %s%s",
+                      nmb__op_text(c->run, c->p, c->id), c->o->attr[i].key,
+                      nmb__hint(c->run, c->o->attr[i].key, names, n));
+  }
+  return NMB_OK;
 }
 
 static nmb_status
 want_int(const ctx *c, const char *key, int64_t lo, int64_t hi)
 {
-  NMB_TRY(want_attr(c, key, NMB_ATTR_INT));
   return want_range(c, key, nmb_op_int(c->o, key, 0), lo, hi);
 }
 
@@ -168,8 +185,6 @@ static nmb_status
 check_norm(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
-  NMB_TRY(want_attr(c, "kind", NMB_ATTR_SYM));
-  NMB_TRY(want_attr(c, "eps", NMB_ATTR_REAL));
   for (int i = 1; i < c->o->nin; i++)
     NMB_TRY(want(c, "elements of the weight", nmb_tensor_count(c->in[i]),
                  x->dim[x->rank - 1]));
@@ -222,7 +237,6 @@ check_rope(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
   NMB_TRY(want_int(c, "dims", 2, x->dim[x->rank - 1]));
-  NMB_TRY(want_attr(c, "theta", NMB_ATTR_REAL));
   NMB_TRY(want_int32(c, "the positions", c->in[1]));
   NMB_TRY(want(c, "positions", nmb_tensor_count(c->in[1]), x->dim[0]));
   return want_same(c, "the output", c->out[0], x);
@@ -239,14 +253,12 @@ check_binary(const ctx *c)
 static nmb_status
 check_act(const ctx *c)
 {
-  NMB_TRY(want_attr(c, "fn", NMB_ATTR_SYM));
   return want_same(c, "the output", c->out[0], c->in[0]);
 }
 
 static nmb_status
 check_glu(const ctx *c)
 {
-  NMB_TRY(want_attr(c, "fn", NMB_ATTR_SYM));
   NMB_TRY(want_same(c, "the second input", c->in[1], c->in[0]));
   return want_same(c, "the output", c->out[0], c->in[0]);
 }
@@ -278,6 +290,7 @@ check_kvappend(const ctx *c)
                fresh->dim[0] % cache->dim[0], 0));
   NMB_TRY(want_range(c, "new rows of a sequence", fresh->dim[0] / cache->dim[0], 1,
                      cache->dim[1]));
+  NMB_TRY(want_int(c, "at", 0, cache->dim[1] - fresh->dim[0] / cache->dim[0]));
   return want_matrix(c, "the new rows", fresh, fresh->dim[0],
                      cache->dim[2] * cache->dim[3]);
 }
@@ -307,12 +320,12 @@ check_qk(const ctx *c)
   NMB_TRY(want(c, "components of a key", k->dim[3], q->dim[2]));
   NMB_TRY(want_scores(c, "the output", c->out[0], k, q->dim[0], q->dim[1]));
   NMB_TRY(want_int(c, "new", q->dim[0] / k->dim[0], q->dim[0] / k->dim[0]));
-  NMB_TRY(want_attr(c, "scale", NMB_ATTR_REAL));
-  if (c->o->nin > 2)
-  { /* the same scores, maybe with the heads in other units: (u, g) is (B, heads, new) */
+  if (c->o->nin > 2) { /* the same scores, maybe with the heads in other units: (u, g) is
+                          (B, heads, new) */
     NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[2]),
                  nmb_tensor_count(c->out[0])));
-    NMB_TRY(want(c, "positions of the bias", c->in[2]->dim[c->in[2]->rank - 1], k->dim[1]));
+    NMB_TRY(
+        want(c, "positions of the bias", c->in[2]->dim[c->in[2]->rank - 1], k->dim[1]));
   }
   return NMB_OK;
 }
@@ -613,6 +626,7 @@ check_one(nmb_run *run, const nmb_prog *p, nmb_id id, char *state)
     NMB_TRY(check_output(&c, c.o->out[i], state));
     c.out[i] = &p->tensor[c.o->out[i]];
   }
+  NMB_TRY(check_attrs(&c));
   NMB_TRY(check_formats(&c));
   NMB_TRY(check_op[c.o->code](&c));
   return check_space(&c);

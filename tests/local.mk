@@ -1,1 +1,3 @@
 include tests/unit/local.mk
+include tests/plugins/local.mk
+include tests/cli/local.mk

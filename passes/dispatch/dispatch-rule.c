@@ -261,7 +261,7 @@ transform(nmb_run *run, nmb_prog *p)
 }
 
 static const nmb_opt opts[] = {
-    {"threshold", "text", "MAC/byte", "auto", "",
+    {"threshold", "text", "mac/byte", "auto", "",
      "kernels below this intensity run in memory; auto: from the machine"},
     {"reserve", "ratio", "1", "0.05", "0..0.9",
      "part of each memory kept free for padding and activations"},

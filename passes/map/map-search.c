@@ -340,7 +340,7 @@ transform(nmb_run *run, nmb_prog *p)
 }
 
 static const nmb_opt opts[] = {
-    {"budget", "int", "estimate", "256", "1..1000000", "estimates of a kernel"},
+    {"budget", "int", "evaluation", "256", "1..1000000", "estimates of a kernel"},
     {"reuse", "int", "row", "32", "1..1024",
      "where the search starts, as map-interleave"},
     {"max-reuse", "int", "row", "1024", "1..1024", "largest buffer reuse tried"},

@@ -99,8 +99,11 @@ test_errors(void)
   check_error("%y = linear(%x, %w) : bf16[9223372036854775807,2]",
               "t.nmb:8:28: found 9223372036854775807 for a dimension, expected 1 to "
               "4503599627370496");
-  check_error("%y = linear(%x, %w) {a=1, a=2} : bf16[3,5]",
-              "t.nmb:8:27: attribute 'a' is given a second time");
+  check_error("%y = act(%x) {fn=relu, fn=relu} : bf16[3,8]",
+              "t.nmb:8:24: attribute 'fn' is given a second time");
+  check_error(
+      "%y = act(%x) {limt=1} : bf16[3,8]",
+      "t.nmb:8:15: found 'limt', expected an attribute of act; did you mean 'limit'?");
   check_error("%y = linear(%x, %w) : bf16[3,5] }",
               "t.nmb:10:3: found 'order', expected a section");
   check_error("%y = \"linear", "t.nmb:8:6: found a string without its closing quote, "
@@ -134,12 +137,18 @@ test_names(void)
   const nmb_id b = nmb_block_add(p, "7 up->");
   const nmb_id x =
       fixture_tensor(p, b, "0", NMB_ROLE_INPUT, NMB_DT_BF16, FIXTURE_DIMS(3, 7));
-  const nmb_attr attr[] = {NMB_REAL("a", 0.1),      NMB_REAL("b", 1e300 * 1e300),
-                           NMB_REAL("c", 1.0),      NMB_REAL("d", -0.0),
-                           NMB_INT("e", INT64_MIN), NMB_SYM("f", "x y"),
-                           NMB_REAL("g", 4.9e-324), NMB_REAL("h", 1.7976931348623157e308),
-                           NMB_SYM("i", ""),        {0}};
-  fixture_op(p, b, NMB_OP_ACT, "a%b", FIXTURE_IN(x), attr, FIXTURE_DIMS(3, 7));
+  const nmb_attr limit[] = {NMB_REAL("limit", 0.1),
+                            NMB_REAL("limit", 1e300 * 1e300),
+                            NMB_REAL("limit", 1.0),
+                            NMB_REAL("limit", -0.0),
+                            NMB_REAL("limit", 4.9e-324),
+                            NMB_REAL("limit", -1e300 * 1e300),
+                            NMB_INT("limit", INT64_MIN),
+                            NMB_REAL("limit", 1.0 / 3),
+                            NMB_REAL("limit", 1.7976931348623157e308)};
+  for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
+    fixture_op(p, b, NMB_OP_ACT, "a%b", FIXTURE_IN(x),
+               FIXTURE_ATTR(NMB_SYM("fn", i ? "x y" : ""), limit[i]), FIXTURE_DIMS(3, 7));
   nmb_order_add(p, b, 1);
   check_round_trip(p);
   nmb_prog_free(p);

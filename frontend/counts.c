@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Counts by arithmetic. */
+#include "frontend/counts.h"
+
+#include <string.h>
+
+static const char *const part_names[] = {
+#define X(id, name) name,
+    NMB__PART_MAP(X)
+#undef X
+};
+
+const char *
+nmb__part_name(nmb__part p)
+{
+  return part_names[p];
+}
+
+/* ----------------------------------------------------------------- pieces */
+enum { MAXPIECE = 48 };
+
+typedef struct list {
+  nmb_run *run;
+  const nmb__layer *l;
+  nmb__piece *v;
+  int n;
+} list;
+
+static void
+add(list *s, const char *name, nmb__part part, nmb__use use, nmb__class c, int64_t rows,
+    int64_t cols, int64_t copies)
+{
+  const nmb__format f = {(nmb_dtype)s->l->dtype[c], (int)s->l->group[c]};
+  s->v[s->n++] = (nmb__piece){name, part, use, rows, cols, copies, f};
+}
+
+static void
+matrix(list *s, const char *name, nmb__part part, nmb__class c, int64_t rows, int64_t cols,
+       int64_t bias)
+{
+  add(s, name, part, NMB__USE_TOKEN, c, rows, cols, 1);
+  if (bias)
+    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, rows, 1, 1);
+}
+
+static void
+norm(list *s, const char *name, nmb__part part, int64_t n)
+{
+  if (s->l->norm == NMB__NORM_NONE)
+    return;
+  add(s, name, part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
+  if (s->l->norm == NMB__NORM_LAYER)
+    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
+}
+
+static void
+pieces_mla(list *s, int64_t H)
+{
+  const nmb__attn *t = &s->l->attn;
+  const nmb__part P = NMB__P_ATTN;
+  if (t->q_rank) {
+    matrix(s, "attn.q_down", P, NMB__W_MLA_DOWN, t->q_rank, H, t->bias);
+    norm(s, "attn.q_down_norm", P, t->q_rank);
+    matrix(s, "attn.q_up", P, NMB__W_ATTN, t->heads * (t->d_nope + t->d_rope), t->q_rank, 0);
+  } else
+    matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * (t->d_nope + t->d_rope), H, 0);
+  matrix(s, "attn.kv_down", P, NMB__W_MLA_DOWN, t->kv_rank + t->d_rope, H, t->bias);
+  norm(s, "attn.kv_norm", P, t->kv_rank);
+  add(s, "attn.k_up", P, NMB__USE_CACHE, NMB__W_ATTN, t->heads * t->d_nope, t->kv_rank, 1);
+  add(s, "attn.v_up", P, NMB__USE_CACHE, NMB__W_ATTN, t->heads * t->dv, t->kv_rank, 1);
+}
+
+static void
+pieces_heads(list *s, int64_t H)
+{
+  const nmb__attn *t = &s->l->attn;
+  const nmb__part P = NMB__P_ATTN;
+  matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
+  matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
+  matrix(s, "attn.v", P, NMB__W_ATTN, t->kv_heads * t->dv, H, t->bias);
+  if (t->qk_norm == NMB__QKNORM_HEAD) {
+    norm(s, "attn.q_norm", P, t->dk);
+    norm(s, "attn.k_norm", P, t->dk);
+  } else if (t->qk_norm == NMB__QKNORM_FULL) {
+    norm(s, "attn.q_norm", P, t->heads * t->dk);
+    norm(s, "attn.k_norm", P, t->kv_heads * t->dk);
+  }
+  if (t->sink)
+    add(s, "attn.sink", P, NMB__USE_VECTOR, NMB__W_NORM, t->heads, 1, 1);
+}
+
+static void
+pieces_ffn(list *s, const char *prefix, nmb__part part, nmb__class c, const nmb__ffn *f, int64_t H)
+{
+  if (f->gated)
+    matrix(s, nmb_format(s->run, "%s.gate", prefix), part, c, f->width, H, f->bias);
+  matrix(s, nmb_format(s->run, "%s.up", prefix), part, c, f->width, H, f->bias);
+  matrix(s, nmb_format(s->run, "%s.down", prefix), part, c, H, f->width, f->bias);
+}
+
+static void
+pieces_moe(list *s, int64_t H)
+{
+  const nmb__moe *m = &s->l->moe;
+  const int64_t I = m->expert.width, E = m->experts;
+  const nmb__part P = NMB__P_EXPERTS;
+  matrix(s, "moe.router", NMB__P_ROUTER, NMB__W_ROUTER, E, H, m->router_bias);
+  if (m->select_bias)
+    add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E, 1, 1);
+  add(s, "moe.gate", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, H, E);
+  add(s, "moe.up", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, H, E);
+  add(s, "moe.down", P, NMB__USE_ROUTED, NMB__W_EXPERT, H, I, E);
+  if (m->expert.bias) {
+    add(s, "moe.gate.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
+    add(s, "moe.up.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
+    add(s, "moe.down.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, H, 1, E);
+  }
+  if (m->shared.width)
+    pieces_ffn(s, "shared", NMB__P_SHARED, NMB__W_SHARED, &m->shared, H);
+}
+
+static void
+pieces_layer(list *s, int64_t H)
+{
+  const nmb__attn *t = &s->l->attn;
+  norm(s, "attn.norm", NMB__P_NORM, H);
+  if (t->mla)
+    pieces_mla(s, H);
+  else
+    pieces_heads(s, H);
+  matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, t->heads * t->dv, t->o_bias);
+  norm(s, "ffn.norm", NMB__P_NORM, H);
+  if (s->l->moe.experts)
+    pieces_moe(s, H);
+  else
+    pieces_ffn(s, "ffn", NMB__P_FFN, NMB__W_FFN, &s->l->ffn, H);
+}
+
+int
+nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **out)
+{
+  const int layer = distinct == NMB_NONE ? (int)a->nlayer - 1 : a->first[distinct];
+  list s = {run, &a->layer[layer], NMB_NEW(run, nmb__piece, MAXPIECE), 0};
+  *out = s.v;
+  if (distinct != NMB_NONE) {
+    pieces_layer(&s, a->hidden);
+    return s.n;
+  }
+  s.v[s.n++] = (nmb__piece){"embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab,
+                            a->hidden,     1,            a->embed};
+  norm(&s, "head.norm", NMB__P_NORM, a->hidden);
+  if (!a->tied)
+    s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab, a->hidden, 1,
+                              a->head};
+  return s.n;
+}
+
+/* ------------------------------------------------------------- parameters */
+static void
+params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t topk)
+{
+  for (int i = 0; i < n; i++) {
+    const int64_t one = v[i].rows * v[i].cols;
+    p->part[v[i].part] += times * one * v[i].copies;
+    p->active_part[v[i].part] += times * one * (v[i].copies > 1 ? topk : 1);
+    p->weight_bytes += times * nmb_bytes(v[i].format.dtype, v[i].format.group, one * v[i].copies);
+  }
+}
+
+static int64_t
+kv_elements(const nmb__layer *l)
+{
+  const nmb__attn *t = &l->attn;
+  return t->mla ? t->kv_rank + t->d_rope : t->kv_heads * (t->dk + t->dv);
+}
+
+/* A module of multi-token prediction as DeepSeek-V3 has it (arXiv:2412.19437,
+ * section 2.2): a decoder layer, the projection that joins the hidden state with the
+ * next token's embedding, two norms before it and one after; embedding and head
+ * are the model's own. */
+static int64_t
+mtp_params(nmb_run *run, const nmb__arch *a)
+{
+  const nmb__piece *v;
+  int64_t n = 2 * a->hidden * a->hidden + 3 * a->hidden;
+  const int np = nmb__pieces(run, a, a->distinct[a->nlayer - 1], &v);
+  for (int i = 0; i < np; i++)
+    n += v[i].rows * v[i].cols * v[i].copies;
+  return a->mtp * n;
+}
+
+void
+nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
+{
+  *p = (nmb__params){0};
+  const nmb__piece *v;
+  int64_t *times = NMB_NEW(run, int64_t, a->ndistinct);
+  const int nend = nmb__pieces(run, a, NMB_NONE, &v);
+  params_add(p, v, nend, 1, 0);
+  for (int i = 0; i < a->nlayer; i++) {
+    const int64_t kv = kv_elements(&a->layer[i]);
+    times[a->distinct[i]]++;
+    p->kv_elements += kv;
+    p->kv_elements_unwindowed += a->layer[i].attn.window ? 0 : kv;
+  }
+  for (int d = 0; d < a->ndistinct; d++) {
+    const int n = nmb__pieces(run, a, d, &v);
+    params_add(p, v, n, times[d], a->layer[a->first[d]].moe.topk);
+  }
+  for (int i = 0; i < NMB__NPART; i++) {
+    p->total += p->part[i];
+    p->active += p->active_part[i];
+  }
+  const int64_t table = a->vocab * a->hidden;
+  p->active_minus_input_embedding = p->active - (a->tied ? 0 : table);
+  p->active_minus_embeddings = p->active - (a->tied ? 1 : 2) * table;
+  p->mtp = mtp_params(run, a);
+}
+
+/* ------------------------------------------------------------------- step */
+/* What the program decides for one layer. */
+typedef struct setting {
+  const nmb_prog *p; /* NULL: stored formats */
+  nmb_id block;
+  const nmb_routing *routing;
+  bool absorbed;
+  nmb_step_spec spec;
+  double reached; /* experts, without a routing */
+} setting;
+
+static nmb__format
+format_of(const setting *s, const char *name, nmb__format stored)
+{
+  if (s->p)
+    for (int i = 0; i < s->p->ntensor; i++)
+      if (s->p->tensor[i].block == s->block && !strcmp(s->p->tensor[i].name, name))
+        return (nmb__format){s->p->tensor[i].dtype, s->p->tensor[i].group};
+  return stored;
+}
+
+/* Rows that pass through a matrix in the step. */
+static double
+uses(const setting *s, const nmb__piece *v, int64_t cached, int64_t topk)
+{
+  const double T = (double)(s->spec.batch * s->spec.fresh);
+  switch (v->use) {
+  case NMB__USE_TOKEN: return T;
+  case NMB__USE_ROUTED: return T * (double)topk;
+  case NMB__USE_LAST: return (double)s->spec.batch;
+  case NMB__USE_CACHE: return s->absorbed ? T : (double)(s->spec.batch * cached);
+  default: return 0;
+  }
+}
+
+static int64_t
+touched(const setting *s, const nmb__piece *v, nmb__format f)
+{
+  const int64_t one = nmb_bytes(f.dtype, f.group, v->rows * v->cols);
+  if (v->use == NMB__USE_LOOKUP)
+    return s->spec.batch * s->spec.fresh * nmb_bytes(f.dtype, f.group, v->cols);
+  if (v->use == NMB__USE_ROUTED || v->use == NMB__USE_ROUTED_VECTOR)
+    return (int64_t)(s->reached * (double)one + 0.5);
+  return one;
+}
+
+static void
+step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t cached,
+            int64_t topk, nmb__counts *c)
+{
+  for (int i = 0; i < n; i++) {
+    const nmb__format f = format_of(s, v[i].name, v[i].format);
+    const double one = (double)v[i].rows * (double)v[i].cols;
+    c->macs += (double)times * one * uses(s, &v[i], cached, topk);
+    c->weight_bytes += times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);
+    c->weight_bytes_touched += times * touched(s, &v[i], f);
+  }
+}
+
+/* One cache with `width` elements a token. */
+static void
+step_cache(const setting *s, const char *name, int64_t width, int64_t times, int64_t cached,
+           nmb__counts *c)
+{
+  const nmb__format f = format_of(s, name, (nmb__format){NMB_DT_BF16, 0});
+  const int64_t B = s->spec.batch;
+  const int64_t all = nmb_bytes(f.dtype, f.group, B * cached * width);
+  c->kv_bytes += times * all;
+  c->kv_bytes_read += times * all;
+  c->kv_bytes_written += times * nmb_bytes(f.dtype, f.group, B * s->spec.fresh * width);
+}
+
+static void
+step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cached, nmb__counts *c)
+{
+  int64_t score = t->dk, value = t->dv;
+  if (t->mla && s->absorbed) {
+    score = t->kv_rank + t->d_rope;
+    value = t->kv_rank;
+  }
+  const double pairs =
+      (double)(s->spec.batch * s->spec.fresh) * (double)t->heads * (double)cached;
+  c->macs += (double)times * pairs * (double)(score + value);
+  if (t->mla) {
+    step_cache(s, "cache.c", t->kv_rank, times, cached, c);
+    step_cache(s, "cache.kr", t->d_rope, times, cached, c);
+  } else {
+    step_cache(s, "cache.k", t->kv_heads * t->dk, times, cached, c);
+    step_cache(s, "cache.v", t->kv_heads * t->dv, times, cached, c);
+  }
+}
+
+static void
+step_ends(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
+{
+  const nmb__piece *v;
+  const int n = nmb__pieces(run, a, NMB_NONE, &v);
+  for (int i = 0; i < n; i++) {
+    s->block = v[i].part == NMB__P_EMBED || !s->p ? 0 : s->p->nblock - 1;
+    step_pieces(s, &v[i], 1, 1, 0, 0, c);
+  }
+  if (a->tied) {
+    const nmb__piece head = {"head.tied", NMB__P_HEAD, NMB__USE_LAST, a->vocab, a->hidden, 1,
+                             a->head};
+    step_pieces(s, &head, 1, 1, 0, 0, c);
+  }
+}
+
+/* Finds the routing and whether latent attention is absorbed.  These are decisions
+ * of the program, not its work. */
+static void
+decisions(setting *s)
+{
+  s->routing = NULL;
+  s->absorbed = false;
+  for (int i = 0; i < s->p->block[s->block].nop; i++) {
+    const nmb_op *o = &s->p->op[s->p->block[s->block].op[i]];
+    if (o->code == NMB_OP_HLINEAR)
+      s->absorbed = true;
+    if (o->code == NMB_OP_TOPK)
+      s->routing = &s->p->routing[nmb_op_int(o, "routing", 0)];
+  }
+  s->reached = s->routing ? s->routing->reached : 0;
+}
+
+/* Experts that T tokens reach, on average, when each draws k of E. */
+static double
+expected(const nmb__moe *m, double T)
+{
+  double miss = 1;
+  for (double t = 0; t < T && miss > 1e-12; t++)
+    miss *= 1 - (double)m->topk / (double)m->experts;
+  return (double)m->experts * (1 - miss);
+}
+
+static void
+step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
+{
+  int64_t *times = NMB_NEW(run, int64_t, a->ndistinct);
+  for (int i = 0; i < a->nlayer; i++)
+    times[a->distinct[i]]++;
+  for (int d = 0; d < a->ndistinct; d++) {
+    const nmb__layer *l = &a->layer[a->first[d]];
+    const int64_t all = s->spec.context + s->spec.fresh, w = l->attn.window;
+    const int64_t seen = w && w + s->spec.fresh - 1 < all ? w + s->spec.fresh - 1 : all;
+    const nmb__piece *v;
+    s->block = d + 1;
+    if (s->p)
+      decisions(s);
+    else if (l->moe.experts)
+      s->reached = expected(&l->moe, (double)(s->spec.batch * s->spec.fresh));
+    const int n = nmb__pieces(run, a, d, &v);
+    step_pieces(s, v, n, times[d], seen, l->moe.topk, c);
+    step_attention(s, &l->attn, times[d], seen, c);
+  }
+}
+
+void
+nmb__arch_counts(nmb_run *run, const nmb__arch *a, const nmb_prog *p, nmb__counts *c)
+{
+  setting s = {.p = p, .spec = p->spec};
+  *c = (nmb__counts){0};
+  step_ends(run, a, &s, c);
+  step_layers(run, a, &s, c);
+}
+
+nmb_status
+nmb__arch_step(nmb_run *run, const nmb__arch *a, nmb_step_spec spec, nmb__counts *c)
+{
+  setting s = {.spec = spec, .absorbed = spec.phase == NMB_DECODE};
+  *c = (nmb__counts){0};
+  NMB_TRY(nmb__step_check(run, a, spec));
+  step_ends(run, a, &s, c);
+  step_layers(run, a, &s, c);
+  return NMB_OK;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* nmbench model: what a model is, holds and needs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/counts.h"
+#include "harness/cmd.h"
+
+/* What is printed, for one model. */
+typedef struct card {
+  nmb_run *run;
+  const nmb__arch *a;
+  nmb__params par;
+  nmb_step_spec spec[2]; /* prefill, decode */
+  nmb__counts step[2];
+} card;
+
+static const char *const phase_names[] = {"prefill", "decode"};
+
+/* ------------------------------------------------------------------- json */
+static json_t *
+json_parameters(const card *c)
+{
+  json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->par.total, "active",
+                        (json_int_t)c->par.active, "active_minus_input_embedding",
+                        (json_int_t)c->par.active_minus_input_embedding,
+                        "active_minus_embeddings", (json_int_t)c->par.active_minus_embeddings,
+                        "mtp", (json_int_t)c->par.mtp);
+  json_t *parts = json_object();
+  for (int i = 0; i < NMB__NPART; i++)
+    json_object_set_new(parts, nmb__part_name((nmb__part)i),
+                        json_integer((json_int_t)c->par.part[i]));
+  json_object_set_new(o, "parts", parts);
+  return o;
+}
+
+static json_t *
+json_tensors(const card *c, int distinct)
+{
+  const nmb__piece *v;
+  const int n = nmb__pieces(c->run, c->a, distinct, &v);
+  json_t *list = json_array();
+  for (int i = 0; i < n; i++)
+    json_array_append_new(
+        list, json_pack("{s:s, s:s, s:[I,I,I], s:s, s:I}", "name", v[i].name, "part",
+                        nmb__part_name(v[i].part), "shape", (json_int_t)v[i].copies,
+                        (json_int_t)v[i].rows, (json_int_t)v[i].cols, "format",
+                        nmb_dtype_get(v[i].format.dtype)->name, "bytes",
+                        (json_int_t)nmb_bytes(v[i].format.dtype, v[i].format.group,
+                                              v[i].copies * v[i].rows * v[i].cols)));
+  return list;
+}
+
+static json_t *
+json_layer(const nmb__layer *l)
+{
+  const nmb__attn *t = &l->attn;
+  json_t *o = json_pack(
+      "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "attention",
+      t->mla ? "mla" : t->kv_heads == t->heads ? "mha" : t->kv_heads == 1 ? "mqa" : "gqa",
+      "heads", (json_int_t)t->heads, "kv_heads", (json_int_t)t->kv_heads, "key_width",
+      (json_int_t)t->dk, "value_width", (json_int_t)t->dv, "window", (json_int_t)t->window,
+      "ffn_width", (json_int_t)l->ffn.width);
+  if (l->moe.experts)
+    json_object_set_new(o, "moe",
+                        json_pack("{s:I, s:I, s:I, s:I, s:s}", "experts",
+                                  (json_int_t)l->moe.experts, "topk", (json_int_t)l->moe.topk,
+                                  "expert_width", (json_int_t)l->moe.expert.width, "shared_width",
+                                  (json_int_t)l->moe.shared.width, "score",
+                                  nmb__score_name(l->moe.score)));
+  return o;
+}
+
+static json_t *
+json_blocks(const card *c)
+{
+  json_t *list = json_array();
+  for (int d = 0; d < c->a->ndistinct; d++) {
+    json_t *layers = json_array();
+    for (int i = 0; i < c->a->nlayer; i++)
+      if (c->a->distinct[i] == d)
+        json_array_append_new(layers, json_integer(i));
+    json_t *o = json_layer(&c->a->layer[c->a->first[d]]);
+    json_object_set_new(o, "layers", layers);
+    json_object_set_new(o, "tensors", json_tensors(c, d));
+    json_array_append_new(list, o);
+  }
+  return list;
+}
+
+static json_t *
+json_steps(const card *c)
+{
+  json_t *o = json_object();
+  for (int i = 0; i < 2; i++)
+    json_object_set_new(
+        o, phase_names[i],
+        json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "batch", (json_int_t)c->spec[i].batch,
+                  "new_tokens", (json_int_t)c->spec[i].fresh, "context",
+                  (json_int_t)c->spec[i].context, "macs", c->step[i].macs, "weight_bytes_read",
+                  (json_int_t)c->step[i].weight_bytes_touched, "kv_bytes_read",
+                  (json_int_t)c->step[i].kv_bytes_read, "kv_bytes_written",
+                  (json_int_t)c->step[i].kv_bytes_written));
+  return o;
+}
+
+static json_t *
+json_keys(const card *c)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < c->a->nnote; i++)
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", c->a->note[i].key, "how",
+                                          c->a->note[i].how, "what", c->a->note[i].what));
+  return list;
+}
+
+static int
+print_json(const card *c, bool explain)
+{
+  const nmb__arch *a = c->a;
+  json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "name", a->name, "family",
+                        a->family, "file", a->path, "hidden", (json_int_t)a->hidden, "layers",
+                        (json_int_t)a->nlayer, "vocab", (json_int_t)a->vocab, "tied",
+                        (int)a->tied);
+  json_object_set_new(o, "parameters", json_parameters(c));
+  json_object_set_new(o, "kv",
+                      json_pack("{s:I, s:I}", "bytes_per_token",
+                                (json_int_t)(2 * c->par.kv_elements),
+                                "bytes_per_token_unwindowed",
+                                (json_int_t)(2 * c->par.kv_elements_unwindowed)));
+  json_object_set_new(o, "state", json_pack("{s:I}", "elements_per_sequence",
+                                            (json_int_t)c->par.state_elements));
+  json_object_set_new(o, "weights",
+                      json_pack("{s:I}", "bytes", (json_int_t)c->par.weight_bytes));
+  json_object_set_new(o, "steps", json_steps(c));
+  json_object_set_new(o, "ends", json_tensors(c, NMB_NONE));
+  json_object_set_new(o, "blocks", json_blocks(c));
+  if (explain)
+    json_object_set_new(o, "keys", json_keys(c));
+  return nmb__cli_json(o);
+}
+
+/* ------------------------------------------------------------------- text */
+/* 1234567 as "1.235 M" */
+static const char *
+short_number(nmb_run *run, double v, bool bytes)
+{
+  static const char *const dec[] = {"", " K", " M", " G", " T", " P"};
+  static const char *const bin[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
+  const double step = bytes ? 1024 : 1000;
+  int i = 0;
+  while (v >= step && i < 5) {
+    v /= step;
+    i++;
+  }
+  return nmb_format(run, i ? "%.4g%s" : "%.0f%s", v, bytes ? bin[i] : dec[i]);
+}
+
+static const char *
+grouped(nmb_run *run, int64_t v)
+{
+  const char *s = nmb_format(run, "%" PRId64, v);
+  const size_t n = strlen(s);
+  char *out = NMB_NEW(run, char, n + n / 3 + 1);
+  size_t at = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (i && (n - i) % 3 == 0)
+      out[at++] = ',';
+    out[at++] = s[i];
+  }
+  return out;
+}
+
+static const char *
+layer_text(nmb_run *run, const nmb__layer *l)
+{
+  const nmb__attn *t = &l->attn;
+  const char *attn =
+      t->mla ? nmb_format(run, "MLA %" PRId64 " heads, latent %" PRId64 "+%" PRId64, t->heads,
+                          t->kv_rank, t->d_rope)
+             : nmb_format(run, "%s %" PRId64 "/%" PRId64 " heads of %" PRId64,
+                          t->heads == t->kv_heads ? "MHA" : t->kv_heads == 1 ? "MQA" : "GQA",
+                          t->heads, t->kv_heads, t->dk);
+  if (t->window)
+    attn = nmb_format(run, "%s, window %" PRId64, attn, t->window);
+  if (!l->moe.experts)
+    return nmb_format(run, "%s; FFN %" PRId64 " %s", attn, l->ffn.width,
+                      nmb__act_name(l->ffn.act));
+  return nmb_format(run, "%s; %" PRId64 " of %" PRId64 " experts of %" PRId64 " %s%s", attn,
+                    l->moe.topk, l->moe.experts, l->moe.expert.width,
+                    nmb__act_name(l->moe.expert.act),
+                    l->moe.shared.width
+                        ? nmb_format(run, ", shared %" PRId64, l->moe.shared.width)
+                        : "");
+}
+
+/* Distinct layers are A, B, ...; a pattern that repeats is written once. */
+static const char *
+run_length(nmb_run *run, const int *v, int n)
+{
+  const char *s = "";
+  for (int i = 0; i < n;) {
+    int j = i;
+    while (j < n && v[j] == v[i])
+      j++;
+    const char c = (char)(v[i] < 26 ? 'A' + v[i] : '?');
+    s = j - i > 1 ? nmb_format(run, "%s%s%c*%d", s, *s ? " " : "", c, j - i)
+                  : nmb_format(run, "%s%s%c", s, *s ? " " : "", c);
+    i = j;
+  }
+  return s;
+}
+
+static const char *
+pattern(nmb_run *run, const nmb__arch *a)
+{
+  const int n = (int)a->nlayer;
+  for (int period = 2; a->ndistinct > 1 && period <= n / 2; period++) {
+    bool same = n % period == 0;
+    for (int i = period; same && i < n; i++)
+      same = a->distinct[i] == a->distinct[i - period];
+    if (same)
+      return nmb_format(run, "(%s)*%d", run_length(run, a->distinct, period), n / period);
+  }
+  return run_length(run, a->distinct, n);
+}
+
+static void
+print_steps(const card *c)
+{
+  for (int i = 0; i < 2; i++) {
+    const nmb__counts *s = &c->step[i];
+    printf("%-9s%" PRId64 " x %" PRId64 " new after %" PRId64
+           " cached: %s MACs, weights read %s, KV read %s, written %s\n",
+           phase_names[i], c->spec[i].batch, c->spec[i].fresh, c->spec[i].context,
+           short_number(c->run, s->macs, false),
+           short_number(c->run, (double)s->weight_bytes_touched, true),
+           short_number(c->run, (double)s->kv_bytes_read, true),
+           short_number(c->run, (double)s->kv_bytes_written, true));
+  }
+}
+
+static void
+print_parameters(const card *c)
+{
+  const nmb__params *p = &c->par;
+  printf("parameters\n");
+  for (int i = 0; i < NMB__NPART; i++)
+    if (p->part[i])
+      printf("  %-24s%20s  active %18s\n", nmb__part_name((nmb__part)i),
+             grouped(c->run, p->part[i]), grouped(c->run, p->active_part[i]));
+  printf("  %-24s%20s  active %18s\n", "total", grouped(c->run, p->total),
+         grouped(c->run, p->active));
+  printf("  %-24s%20s  active %18s\n", "without input embedding", "",
+         grouped(c->run, p->active_minus_input_embedding));
+  printf("  %-24s%20s  active %18s\n", "without embeddings", "",
+         grouped(c->run, p->active_minus_embeddings));
+  if (p->mtp)
+    printf("  %-24s%20s  (%" PRId64 " modules, on top)\n", "multi-token prediction",
+           grouped(c->run, p->mtp), c->a->mtp);
+}
+
+static int
+print_text(const card *c, bool explain)
+{
+  nmb_run *run = c->run;
+  const nmb__arch *a = c->a;
+  printf("%s (%s)\n", a->name, a->family);
+  printf("layers   %" PRId64 ": embed %s head\n", a->nlayer, pattern(run, a));
+  for (int d = 0; d < a->ndistinct; d++)
+    printf("  %c      %s\n", d < 26 ? 'A' + d : '?', layer_text(run, &a->layer[a->first[d]]));
+  printf("width    hidden %" PRId64 ", vocabulary %" PRId64 "%s\n", a->hidden, a->vocab,
+         a->tied ? ", head tied to the embedding" : "");
+  print_parameters(c);
+  printf("weights  %s as stored (%s bytes)\n",
+         short_number(run, (double)c->par.weight_bytes, true), grouped(run, c->par.weight_bytes));
+  printf("KV       %s bytes a token in 16 bit", grouped(run, 2 * c->par.kv_elements));
+  if (c->par.kv_elements != c->par.kv_elements_unwindowed)
+    printf(", %s beyond the windows", grouped(run, 2 * c->par.kv_elements_unwindowed));
+  printf("\n");
+  print_steps(c);
+  if (explain) {
+    printf("keys of %s\n", a->path);
+    for (int i = 0; i < a->nnote; i++)
+      printf("  %-40s %-9s %s\n", a->note[i].key, a->note[i].how, a->note[i].what);
+  }
+  return NMB__EXIT_OK;
+}
+
+static int
+cmd_model(nmb__cli *cli)
+{
+  card c = {.run = cli->run};
+  nmb_status s = nmb__arch_load(cli->run, cli->arg[0], &c.a);
+  if (s != NMB_OK)
+    return nmb__exit_code(s);
+  const int64_t batch = nmb__cli_int(cli, "batch"), context = nmb__cli_int(cli, "context");
+  nmb__arch_params(cli->run, c.a, &c.par);
+  c.spec[0] = (nmb_step_spec){NMB_PREFILL, batch, context, 0};
+  c.spec[1] = (nmb_step_spec){NMB_DECODE, batch, 1, context};
+  for (int i = 0; i < 2; i++)
+    if ((s = nmb__arch_step(cli->run, c.a, c.spec[i], &c.step[i])) != NMB_OK)
+      return nmb__exit_code(s);
+  const bool explain = nmb__cli_flag(cli, "explain");
+  return nmb__cli_flag(cli, "json") ? print_json(&c, explain) : print_text(&c, explain);
+}
+
+static const nmb__flag flags[] = {
+    NMB__FLAG_JSON,
+    {"batch", 0, "N", "int", "1", "sequences in the steps that are counted"},
+    {"context", 0, "N", "int", "2048", "prompt length of prefill, cached tokens of decode"},
+    {"explain", 0, NULL, NULL, NULL, "say of each key of the file what it is used for"},
+    {0}};
+
+const nmb__command nmb__cmd_model = {
+    .name = "model",
+    .args = "NAME|FILE.json",
+    .arg_type = "model",
+    .min = 1,
+    .max = 1,
+    .summary = "what a model is, holds and needs",
+    .help = "Prints the layers of a model, its parameters by part, the bytes of its weights as\n"
+            "stored, its cache per token, and the work of a prefill and a decode step.\n\n"
+            "A name is that of a file in the models folder in any case, with or without its\n"
+            "owner, or the start of one. Multi-token prediction modules are counted apart; a\n"
+            "head tied to the embedding counts once. The steps assume uniform routing and, in\n"
+            "decode, absorbed latent attention.",
+    .example = "nmbench model mixtral-8x7b\nnmbench model deepseek-v3 --json --batch 32",
+    .flags = flags,
+    .main = cmd_model,
+};

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* nmbench sim: a program as text through simulators. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "base/plugin.h"
+#include "harness/cmd.h"
+#include "ir/machine.h"
+#include "ir/pipeline.h"
+
+/* Every simulator that is loaded. */
+static const char *
+all_simulators(nmb_run *run)
+{
+  const char *list = "";
+  for (int i = 0; i < nmb__plugin_count(); i++)
+    if (!strcmp(nmb__plugin_at(i)->kind, "simulator"))
+      list = nmb_format(run, "%s%s%s", list, *list ? "," : "", nmb__plugin_at(i)->name);
+  return list;
+}
+
+static const char *
+unit_of(const char *simulator, const char *metric)
+{
+  char name[128];
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(simulator, "{"), simulator);
+  const nmb_plugin *p = nmb__plugin_find(name);
+  for (const nmb_metric *m = p ? p->metrics : NULL; m && m->name; m++)
+    if (!strcmp(m->name, metric))
+      return m->unit;
+  return "";
+}
+
+static void
+print_value(const char *simulator, const nmb__value *v)
+{
+  char label[128];
+  snprintf(label, sizeof label, "%s%s%s%s", v->a ? v->a : "", v->b ? " " : "",
+           v->b ? v->b : "", "");
+  printf("%-10.*s %-22s %-26s %14.6g %s\n", (int)strcspn(simulator, "{"), simulator,
+         v->name, label, v->value, unit_of(simulator, v->name));
+}
+
+static nmb_status
+simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, json_t *rows)
+{
+  const int from = nmb__run_metrics(cli->run)->n;
+  NMB_TRY(nmb__simulate(cli->run, p, simulator));
+  const nmb__values *vs = nmb__run_metrics(cli->run);
+  for (int i = from; i < vs->n; i++) {
+    const nmb__value *v = &vs->v[i];
+    if (!nmb__cli_flag(cli, "json")) {
+      print_value(simulator, v);
+      continue;
+    }
+    json_t *row = json_pack("{s:s, s:s}", "simulator", simulator, "name", v->name);
+    if (v->a)
+      json_object_set_new(row, "a", json_string(v->a));
+    if (v->b)
+      json_object_set_new(row, "b", json_string(v->b));
+    json_object_set_new(row, "value", nmb__json_real(v->value));
+    json_object_set_new(row, "unit", json_string(unit_of(simulator, v->name)));
+    json_array_append_new(rows, row);
+  }
+  return NMB_OK;
+}
+
+static nmb_status
+load(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog)
+{
+  nmb_run *run = cli->run;
+  const char *file = cli->arg[0], *machine = nmb__cli_text(cli, "machine");
+  size_t len;
+  const char *text = nmb__read_file(run, file, &len);
+  if (!text)
+    return NMB_IO;
+  if (!machine)
+    NMB_TRY(nmb_prog_parse_machine(run, file, text, len, &machine));
+  if (!*machine)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 0, 0},
+                    "names no machine; give one with --machine");
+  NMB_TRY(nmb__machine_load(run, machine, hw));
+  NMB_TRY(nmb_prog_parse(run, file, text, len, *hw, prog));
+  return nmb_prog_verify(run, *prog, (*prog)->present);
+}
+
+static nmb_status
+sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows)
+{
+  const char **name;
+  int n;
+  NMB_TRY(nmb__plugins_load(cli->run, NULL));
+  const char *list = nmb__cli_text(cli, "simulators");
+  NMB_TRY(nmb__pipeline_split(cli->run, NMB_NOLOC, list ? list : all_simulators(cli->run),
+                              &name, &n));
+  NMB_TRY(load(cli, hw, prog));
+  for (int i = 0; i < n; i++)
+    NMB_TRY(simulate(cli, *prog, name[i], rows));
+  return NMB_OK;
+}
+
+static int
+cmd_sim(nmb__cli *cli)
+{
+  nmb_hw *hw = NULL;
+  nmb_prog *prog = NULL;
+  json_t *rows = json_array();
+  const nmb_status status = sim(cli, &hw, &prog, rows);
+  if (status == NMB_OK && nmb__cli_flag(cli, "json"))
+    nmb__cli_json(json_pack("{s:s, s:s, s:O}", "model", prog->model, "machine", hw->name,
+                            "metrics", rows));
+  json_decref(rows);
+  nmb_prog_free(prog);
+  nmb__machine_free(hw);
+  return nmb__exit_code(status);
+}
+
+static const nmb__flag flags[] = {
+    {"simulators", 's', "LIST", "simulator", NULL,
+     "NAME{option=value,..},..; all that there are if absent"},
+    {"machine", 'M', "MACHINE", "machine", NULL,
+     "another machine than the program names"},
+    NMB__FLAG_JSON,
+    {NULL, 0, NULL, NULL, NULL, NULL}};
+
+const nmb__command nmb__cmd_sim = {
+    .name = "sim",
+    .args = "FILE.nmb",
+    .arg_type = "file",
+    .min = 1,
+    .max = 1,
+    .summary = "time a compiled program with simulators",
+    .help =
+        "Reads a program with code as text (- is standard input), checks it, and prints "
+        "the metrics "
+        "that each simulator gives. A value that is not known is nan (null with --json).",
+    .example = "nmbench sim prog.nmb -s bound,event",
+    .flags = flags,
+    .main = cmd_sim,
+};

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* dram-pim: multiply-accumulate units in the banks of a DRAM, in closed form.
+ *
+ * A weight row lies in one bank; one command makes all banks of a channel multiply
+ * their next burst with the same burst of the input vector.  One input vector at a
+ * time:
+ *   fill     the vector, or the slab of it that fits, goes into the channel's buffer
+ *   MAC      for each page: precharge, activate in all banks, one command a burst
+ *   read     each bank hands over its sums
+ * Two styles:
+ *   turns    fill, MACs and reads exclude each other and switching costs a mode
+ *            change (SK hynix AiM).  Up to `reuse` output columns share one turn, as
+ *            many as there are result registers.  The public AiM simulator's
+ *            command streams obey, in cycles, with G turns of C columns in all that
+ *            open V pages and issue N MACs over B bursts of input:
+ *              (1 + mode) + fill B + bias (C - G) + (1 + mode) G
+ *              + rp G - rp + rcd V + ccd (N - V) + (rtp + rp)(V - G)
+ *              + (ccd + mode) G + read (C - G) + turn (G - 1) + drain
+ *            which is exact on its GEMVs (tests/unit/test_models.c).
+ *   overlap  buffers are filled and sums read beside the MACs, so that only the first
+ *            fill of a slab and the last read show (AttAcc, HBM3).
+ * Refresh stretches time by rfc in every refi. */
+#include "nmbench/nmb_plugin.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PARAMS(X)                                                                            \
+  X(STYLE, "style", "enum", NULL, NULL, "turns|overlap", "see above")                        \
+  X(TCK, "t-ck", "time", "s", NULL, "1ps..", "clock")                                        \
+  X(RCD, "rcd", "int", "cycle", NULL, "0..", "activate to MAC")                              \
+  X(RP, "rp", "int", "cycle", NULL, "0..", "precharge to activate")                          \
+  X(RTP, "rtp", "int", "cycle", NULL, "0..", "last MAC of a page to precharge")              \
+  X(CCD, "ccd", "int", "cycle", NULL, "1..", "MAC to MAC")                                   \
+  X(SPREAD, "act-spread", "int", "cycle", "0", "0..", "first to last activate of a page")    \
+  X(FILL, "fill", "real", "cycle", NULL, "0..", "a burst of input into the buffer")          \
+  X(MOVE, "move", "real", "cycle", NULL, "0..", "the same if it comes from local memory")    \
+  X(BIAS, "bias", "int", "cycle", "0", "0..", "clearing the sums of a column")               \
+  X(READ, "read", "int", "cycle", "0", "0..", "reading the sums of a column")                \
+  X(MODE, "mode", "int", "cycle", "0", "0..", "switching between buffers and banks")         \
+  X(TURN, "turn", "int", "cycle", "0", "0..", "last read to next fill or clear")             \
+  X(DRAIN, "drain", "int", "cycle", NULL, "0..", "last command to the end")                  \
+  X(BUFFER, "global-buffer", "size", "B", NULL, "1B..", "input buffer of a channel")         \
+  X(REGS, "result-registers", "int", "1", NULL, "1..", "sums that a bank holds")             \
+  X(DUAL, "dual-row-buffers", "bool", NULL, "false", "", "ordinary accesses go on meanwhile") \
+  X(VECSTART, "vec-start", "int", "cycle", "0", "0..", "before a pointwise operation")       \
+  X(VEC, "vec-cycles", "real", "cycle", "0", "0..", "a pointwise result in every bank")      \
+  X(REFRESH, "refresh", "bool", NULL, "true", "", "all-bank refresh")                        \
+  X(RFC, "rfc", "int", "cycle", NULL, "0..", "length of a refresh")                          \
+  X(REFI, "refi", "int", "cycle", NULL, "1..", "between refreshes")                          \
+  X(E_ACT, "energy-act", "energy", "J", NULL, "0..", "opening and closing a page of a bank") \
+  X(E_COL, "energy-column", "energy", "J", NULL, "0..", "a burst from the cells to the MACs") \
+  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")                \
+  X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a pointwise result")                     \
+  X(E_READ, "energy-read", "energy", "J", NULL, "0..", "clearing and reading a column's sums")
+enum {
+#define X(id, name, type, unit, dflt, range, help) P_##id,
+  PARAMS(X)
+#undef X
+};
+static const nmb_opt params[] = {
+#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
+    PARAMS(X)
+#undef X
+    {0}};
+
+#define PAR(id) (e->param[P_##id].value)
+
+/* What a MAC instruction does on its busiest channel, for one input vector. */
+typedef struct work {
+  double slabs, turns, columns; /* columns: sums read */
+  double opens, macs, bursts;
+  double fill_bursts; /* bursts of input that are not in local memory; else move */
+  bool moved;
+} work;
+
+/* Cycles by what they are for. */
+typedef struct cycles {
+  double mac, row, bus, mode;
+} cycles;
+
+static work
+work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const nmb_place *l = &in->place;
+  const double burst = (double)p->hw->mem[e->resident].burst_bytes;
+  const double slab = floor(PAR(BUFFER) / burst) > 1 ? floor(PAR(BUFFER) / burst) : 1;
+  const double reuse = fmin((double)(l->reuse > 0 ? l->reuse : 1), PAR(REGS));
+  work w = {.bursts = (double)l->bursts};
+  w.slabs = ceil(w.bursts / slab);
+  w.turns = w.slabs * ceil((double)l->rows_per_bank / reuse);
+  w.columns = w.slabs * (double)l->rows_per_bank;
+  w.opens = (double)(l->opens > 0 ? l->opens : l->rows_per_bank * l->pages);
+  w.opens = fmax(w.opens, w.turns);
+  w.macs = (double)l->rows_per_bank * w.bursts;
+  for (int i = 0; i < in->nopnd; i++)
+    if (!in->opnd[i].write && p->hw->mem[in->opnd[i].mem].local)
+      w.moved = true;
+  return w;
+}
+
+/* The formula at the head of this file, for v vectors; a fill follows a read as a
+ * clear does, and the page of the last turn stays open. */
+static cycles
+turns(const nmb_engine *e, const work *w, double v)
+{
+  const double g = v * w->turns, c = v * w->columns, opens = v * w->opens;
+  cycles t;
+  t.mac = PAR(CCD) * v * w->macs;
+  t.row = PAR(RP) * (g - 1) + (PAR(RCD) + PAR(SPREAD) - PAR(CCD)) * opens +
+          (PAR(RTP) + PAR(RP)) * (opens - g) + PAR(CCD) * g;
+  t.bus = (w->moved ? PAR(MOVE) : PAR(FILL)) * v * w->bursts + PAR(BIAS) * (c - g) +
+          PAR(READ) * (c - g) + PAR(TURN) * (g - 1) + PAR(DRAIN);
+  t.mode = (1 + PAR(MODE)) * (g + 1) + PAR(MODE) * g;
+  return t;
+}
+
+/* Each slab waits for its fill or for its first page, whichever is later. */
+static cycles
+overlap(const nmb_engine *e, const work *w, double v)
+{
+  const double open = PAR(RCD) + PAR(SPREAD), again = PAR(RTP) + PAR(RP) + open;
+  const double fill = (w->moved ? PAR(MOVE) : PAR(FILL)) * w->bursts / w->slabs + 1;
+  cycles t = {0};
+  t.mac = PAR(CCD) * v * (w->macs - w->opens) + v * w->opens;
+  t.row = open + again * (v * w->opens - 1) - (v * w->opens - 1);
+  t.bus = fmax(fill - open - 1, 0) + fmax(fill - again, 0) * (v * w->slabs - 1) + PAR(DRAIN);
+  return t;
+}
+
+static void
+mac_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out, double *t)
+{
+  const nmb_place *l = &in->place;
+  const work w = work_of(p, e, in);
+  const double v = (double)l->vectors, banks = (double)l->banks * l->nchannel;
+  if (v < 1 || l->rows_per_bank < 1 || l->bursts < 1)
+    return;
+  const cycles c = strcmp(e->param[P_STYLE].text, "turns") ? overlap(e, &w, v) : turns(e, &w, v);
+  t[NMB_CAUSE_COMPUTE] = c.mac;
+  t[NMB_CAUSE_ROW] = c.row;
+  t[NMB_CAUSE_BUS] = c.bus;
+  t[NMB_CAUSE_LAUNCH] = c.mode;
+  out->energy[NMB_EPART_ROW] += v * w.opens * banks * PAR(E_ACT);
+  out->energy[NMB_EPART_ARRAY] += v * w.macs * banks * PAR(E_COL) +
+                                  v * w.columns * l->nchannel * PAR(E_READ);
+  out->energy[NMB_EPART_COMPUTE] += (double)nmb_op_macs(p, in->op, &in->tile) * PAR(E_MAC);
+}
+
+/* A pointwise result in every bank at a time. */
+static void
+vec_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out, double *t)
+{
+  const nmb_mem *m = &p->hw->mem[e->resident];
+  const nmb_tile *s = &in->tile;
+  const double lanes = (double)(in->place.nchannel > 0 ? in->place.nchannel : m->channels) * m->banks;
+  const double n = (double)(s->b1 - s->b0) * (double)(s->m1 - s->m0) * (double)(s->n1 - s->n0);
+  t[NMB_CAUSE_COMPUTE] = ceil(n / lanes) * PAR(VEC);
+  t[NMB_CAUSE_ROW] = PAR(VECSTART);
+  out->energy[NMB_EPART_COMPUTE] += n * PAR(E_OP);
+}
+
+/* New keys and values are written through the interface into pages to be opened. */
+static void
+append_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, double *t)
+{
+  const nmb_mem *m = &p->hw->mem[e->resident];
+  double bytes = 0;
+  for (int i = 0; i < in->nopnd; i++)
+    if (in->opnd[i].write)
+      bytes += (double)in->opnd[i].rows * (double)in->opnd[i].row_bytes;
+  t[NMB_CAUSE_BUS] = bytes / m->bytes_per_s / PAR(TCK);
+  t[NMB_CAUSE_ROW] = PAR(RP) + PAR(RCD);
+}
+
+/* Bytes: resident operands pass the MACs once a vector, others the interface. */
+static void
+traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out)
+{
+  const double v = (double)(in->place.vectors > 0 ? in->place.vectors : 1);
+  for (int i = 0; i < in->nopnd; i++) {
+    const nmb_operand *o = &in->opnd[i];
+    const nmb_mem *m = &p->hw->mem[o->mem];
+    const bool resident = nmb_tensor_resident(&p->tensor[nmb_tensor_root(p, o->tensor)]);
+    const double bytes = (double)o->rows * (double)o->row_bytes;
+    if (m->local)
+      continue;
+    out->mem_bytes[o->mem] += bytes * (resident ? v : 1);
+    if (!resident) /* every channel takes its copy of the input */
+      out->energy[NMB_EPART_IO] += bytes * m->j_per_byte * (o->write || o->mem != e->resident ? 1 : in->place.nchannel);
+  }
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const nmb_mem *m = &p->hw->mem[e->resident];
+  const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
+  double t[NMB_NCAUSE] = {0}, sum = 0;
+  if (class_ == NMB_CLASS_MOVE && p->op[in->op].code != NMB_OP_KVAPPEND)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "dram-pim cannot run op '%s'",
+                    nmb_op_get(p->op[in->op].code)->name);
+  if (class_ == NMB_CLASS_MAC)
+    mac_cost(p, e, in, out, t);
+  else if (class_ == NMB_CLASS_VEC)
+    vec_cost(p, e, in, out, t);
+  else
+    append_cost(p, e, in, t);
+  for (int i = 0; i < NMB_NCAUSE; i++) {
+    out->time[i] = t[i] * PAR(TCK);
+    sum += out->time[i];
+  }
+  if (PAR(REFRESH) != 0)
+    out->time[NMB_CAUSE_REFRESH] = sum * PAR(RFC) / (PAR(REFI) - PAR(RFC));
+  out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
+  traffic(p, e, in, out);
+  const int n = in->place.nchannel > 0 ? in->place.nchannel : m->channels;
+  const double busy = PAR(DUAL) != 0 ? out->time[NMB_CAUSE_BUS] : nmb_cost_seconds(out);
+  out->mem_s[e->resident] = busy * n / m->channels;
+  return NMB_OK;
+}
+
+NMB_PLUGIN {
+  NMB_PLUGIN_HEAD,
+  .kind = "model",
+  .name = "dram-pim",
+  .version = "1",
+  .summary = "multiply-accumulate units in DRAM banks, in closed form",
+  .source = "he2020newton; kwon2022aim; gu2025cent; park2024attacc; heo2024neupims",
+  .limits = "all channels do as much as the busiest; pages are open only within an instruction; adding "
+            "up partial sums outside of the banks is free; no tFAW beyond act-spread; refresh as an "
+            "average stretch",
+  .opts = params,
+  .cost = cost,
+};
