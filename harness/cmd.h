@@ -86,7 +86,12 @@ json_t *nmb__json_real(double);
 
 /* Commands. */
 extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd_compile, nmb__cmd_sim;
-extern const nmb__command nmb__cmd_plan, nmb__cmd_run;
+extern const nmb__command nmb__cmd_plan, nmb__cmd_run, nmb__cmd_status, nmb__cmd_log;
+extern const nmb__command nmb__cmd_compare, nmb__cmd_export;
+
+/* All of one cell's columns. */
+struct nmb__store;
+json_t *nmb__cell_json(const struct nmb__store *, int cell);
 
 /* The table, for the man page and completion. */
 typedef struct nmb__commands {

@@ -149,7 +149,7 @@ start_job(exec *x, nmb__worker *w, int job)
                        nmb_error_text(x->graph_run)};
   if (!x->graph) {
     nmb__result r;
-    nmb__task_run(x->run, &t, NULL, &r);
+    nmb__task_run(x->run, &t, NULL, -1, &r);
     return take_result(x, job, &r);
   }
   int keep[2 + 2 * NMB__MAXWORKER], n = 0;

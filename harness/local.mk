@@ -5,6 +5,8 @@ libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 libharness_la_LIBADD = libnmbench.la $(HDF5_LIBS) $(GSL_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
 nmbench_SOURCES = harness/main.c
 nmbench_LDADD = libharness.la libnmbench.la
+# Symbols are bound before workers are forked, not in each of them.
+nmbench_LDFLAGS = -Wl,-z,now
 # The command line: a command is harness/cmd_NAME.c.
 nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
 nmbench_SOURCES += harness/cmd_list.c
@@ -18,4 +20,5 @@ libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harn
   harness/journal.c harness/journal.h harness/worker.c harness/worker.h \
   harness/executor.c harness/executor.h harness/progress.c harness/progress.h \
   harness/metrics.c harness/metrics.h harness/collect.c harness/collect.h
-nmbench_SOURCES += harness/setup.c harness/setup.h harness/cmd_plan.c harness/cmd_run.c
+nmbench_SOURCES += harness/setup.c harness/setup.h harness/cmd_plan.c harness/cmd_run.c \
+  harness/cmd_status.c harness/cmd_compare.c harness/cmd_export.c

@@ -15,6 +15,10 @@
 static const nmb__command *const commands[] = {
     &nmb__cmd_plan,
     &nmb__cmd_run,
+    &nmb__cmd_status,
+    &nmb__cmd_log,
+    &nmb__cmd_compare,
+    &nmb__cmd_export,
     &nmb__cmd_list,
     &nmb__cmd_model,
     &nmb__cmd_show,

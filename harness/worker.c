@@ -33,7 +33,22 @@ nmb__now(void)
 }
 
 /* ------------------------------------------------------------------ the job */
+static void
+write_all(int fd, const char *p, size_t n)
+{
+  while (n) {
+    const ssize_t k = write(fd, p, n);
+    if (k < 0 && errno != EINTR)
+      return;
+    if (k > 0) {
+      p += k;
+      n -= (size_t)k;
+    }
+  }
+}
+
 typedef struct entries {
+  int ticks;    /* descriptor that gets a dot after each pass; -1: none */
   nmb_run *run; /* its own: a pass's scratch memory goes when the pass ends */
   int n, cap;
   nmb__entry *v;
@@ -63,6 +78,8 @@ pass_done(void *arg, const nmb__pass_report *r)
 {
   entries *es = arg;
   const char *name = r->stage->plugin->name;
+  if (es->ticks >= 0)
+    write_all(es->ticks, ".", 1);
   add(es, (nmb__entry){'t', name, NULL, NULL, r->seconds});
   for (int i = 0; i < r->nstat; i++)
     add(es, (nmb__entry){'s', name, r->stat[i].name, NULL, r->stat[i].value});
@@ -131,9 +148,9 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
 }
 
 void
-nmb__task_run(nmb_run *run, const nmb__task *t, nmb_prog *p, nmb__result *out)
+nmb__task_run(nmb_run *run, const nmb__task *t, nmb_prog *p, int ticks, nmb__result *out)
 {
-  entries es = {.run = nmb__run_open(NULL)};
+  entries es = {.ticks = ticks, .run = nmb__run_open(NULL)};
   nmb_status st = t->graph_status;
   const char *reason = t->graph_error;
   if (p) {
@@ -165,20 +182,6 @@ nmb__task_run(nmb_run *run, const nmb__task *t, nmb_prog *p, nmb__result *out)
 }
 
 /* -------------------------------------------------------------- the process */
-static void
-write_all(int fd, const char *p, size_t n)
-{
-  while (n) {
-    const ssize_t k = write(fd, p, n);
-    if (k < 0 && errno != EINTR)
-      return;
-    if (k > 0) {
-      p += k;
-      n -= (size_t)k;
-    }
-  }
-}
-
 /* Bytes of address space in use now: what the parent had, which is not the job's. */
 static rlim_t
 space_now(void)
@@ -232,7 +235,7 @@ child(const nmb__task *t, const nmb__limits *l, int out, int err, pid_t parent)
   nmb_run *run = nmb__run_open(stderr);
   nmb__result r;
   /* our copy of the parent's memory: the graph may be changed in place */
-  nmb__task_run(run, t, (nmb_prog *)(uintptr_t)t->graph, &r);
+  nmb__task_run(run, t, (nmb_prog *)(uintptr_t)t->graph, out, &r);
   nmb__entry *all = NMB_NEW(run, nmb__entry, r.n + 1);
   if (r.n)
     memcpy(all, r.entry, (size_t)r.n * sizeof *all);
@@ -325,6 +328,28 @@ nmb__worker_kill(nmb__worker *w)
     kill(w->pid, SIGKILL);
 }
 
+/* " in pass 'x'": the job has written a dot after each pass that ended. */
+static const char *
+where(nmb_run *run, const nmb__pipeline *p, size_t dots)
+{
+  if (dots >= (size_t)p->n)
+    return " in a simulator";
+  return nmb_format(run, " in pass '%s'", p->stage[dots].plugin->name);
+}
+
+/* ": " and the last line of the messages, if they have one. */
+static const char *
+last_line(nmb_run *run, const char *log)
+{
+  size_t n = strlen(log);
+  while (n && log[n - 1] == '\n')
+    n--;
+  size_t from = n;
+  while (from && log[from - 1] != '\n')
+    from--;
+  return n ? nmb_format(run, ": %.*s", (int)(n - from), log + from) : "";
+}
+
 /* How a process that gave no result ended. */
 static nmb_status
 cause_of_death(nmb_run *run, const nmb__worker *w, int ws, const nmb__limits *l,
@@ -354,12 +379,19 @@ nmb__worker_finish(nmb_run *run, nmb__worker *w, const nmb__plan *plan,
   while (waitpid(w->pid, &ws, 0) < 0 && errno == EINTR)
     ;
   const char *log = w->nerr ? nmb_format(run, "%.*s", (int)w->nerr, w->errbuf) : "";
-  const bool whole = WIFEXITED(ws) && WEXITSTATUS(ws) == 0 && w->nout > 1 &&
+  size_t dots = 0;
+  while (dots < w->nout && w->outbuf[dots] == '.')
+    dots++;
+  const bool whole = WIFEXITED(ws) && WEXITSTATUS(ws) == 0 && w->nout > dots + 1 &&
                      w->outbuf[w->nout - 1] == '\n' &&
-                     nmb__result_parse(run, w->outbuf, w->nout - 1, out);
+                     nmb__result_parse(run, w->outbuf + dots, w->nout - dots - 1, out);
   if (!whole) {
-    *out = (nmb__result){.key = plan->job[w->job].key, .reason = ""};
-    out->status = cause_of_death(run, w, ws, l, log, &out->reason);
+    const nmb__job *job = &plan->job[w->job];
+    const char *how = "";
+    const nmb_status st = cause_of_death(run, w, ws, l, log, &how);
+    *out = (nmb__result){.key = job->key, .status = st};
+    out->reason = nmb_format(run, "%s%s%s", how, where(run, job->pipeline, dots),
+                             st == NMB_CRASH ? last_line(run, log) : "");
   }
   out->log = log;
   w->pid = 0;

@@ -18,8 +18,8 @@ typedef struct nmb__task {
 } nmb__task;
 
 /* Runs the job here and now; the program is changed.  Fails never: what goes wrong
- * is the result. */
-void nmb__task_run(nmb_run *, const nmb__task *, nmb_prog *, nmb__result *out);
+ * is the result.  ticks: a descriptor that gets a dot after each pass; -1: none. */
+void nmb__task_run(nmb_run *, const nmb__task *, nmb_prog *, int ticks, nmb__result *out);
 
 typedef struct nmb__limits {
   double seconds;
