@@ -449,10 +449,16 @@ static nmb_status
 word_set(reader *r, const entry *e, const char *key, const char *text, const char *(*name)(int),
          int n, uint64_t *out)
 {
-  char *copy = nmb_strdup(r->own, text);
+  char *next = nmb_strdup(r->own, text);
   *out = 0;
-  for (char *w = strtok(copy, " "); w; w = strtok(NULL, " ")) {
+  while (*next) {
+    char *w = next;
     int i = 0;
+    next += strcspn(next, " ");
+    if (*next)
+      *next++ = '\0';
+    if (!*w)
+      continue;
     if (!strcmp(w, "all")) {
       *out = n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
       continue;
@@ -862,6 +868,12 @@ nmb_cost_seconds(const nmb_cost *c)
   for (int i = 0; i < NMB_NCAUSE; i++)
     s += c->time[i];
   return s;
+}
+
+double
+nmb_operand_bytes(const nmb_operand *o)
+{
+  return o->stride == 0 ? (double)o->row_bytes : (double)o->rows * (double)o->row_bytes;
 }
 
 /* What every model promises of its answer. */

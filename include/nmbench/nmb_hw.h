@@ -117,6 +117,8 @@ typedef struct nmb_cost {
 } nmb_cost;
 NMB_API double nmb_cost_seconds(const nmb_cost *); /* the sum of time[] */
 
+/* Bytes that an operand names; rows that lie on each other (stride 0) count once. */
+NMB_API double nmb_operand_bytes(const nmb_operand *);
 /* Asks the model of the instruction's engine. */
 NMB_API nmb_status nmb_insn_cost(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *);
 
