@@ -168,7 +168,7 @@ append_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, double *
   double bytes = 0;
   for (int i = 0; i < in->nopnd; i++)
     if (in->opnd[i].write)
-      bytes += (double)in->opnd[i].rows * (double)in->opnd[i].row_bytes;
+      bytes += nmb_operand_bytes(&in->opnd[i]);
   t[NMB_CAUSE_BUS] = bytes / m->bytes_per_s / PAR(TCK);
   t[NMB_CAUSE_ROW] = PAR(RP) + PAR(RCD);
 }
@@ -182,7 +182,7 @@ traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *ou
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
     const bool resident = nmb_tensor_resident(&p->tensor[nmb_tensor_root(p, o->tensor)]);
-    const double bytes = (double)o->rows * (double)o->row_bytes;
+    const double bytes = nmb_operand_bytes(o);
     if (m->local)
       continue;
     out->mem_bytes[o->mem] += bytes * (resident ? v : 1);

@@ -365,7 +365,7 @@ count_bytes(const nmb_prog *p, const nmb_insn *in, const nmb_cost *c, tally *t)
       continue;
     for (int j = 0; j < in->nopnd; j++) {
       const nmb_operand *o = &in->opnd[j];
-      const double bytes = (double)o->rows * (double)o->row_bytes;
+      const double bytes = nmb_operand_bytes(o);
       const nmb_role r = operand_role(p, o->tensor);
       if (o->mem != m)
         continue;

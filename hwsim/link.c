@@ -31,12 +31,6 @@ static const nmb_opt params[] = {
     {0}};
 #define PAR(id) (e->param[P_##id].value)
 
-static double
-operand_bytes(const nmb_operand *o)
-{
-  return (double)o->rows * (double)o->row_bytes;
-}
-
 typedef struct trip {
   double seconds, bytes; /* bytes over all hops */
 } trip;
@@ -80,7 +74,7 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   double bytes = 0, seconds;
   trip t;
   for (int i = 0; i < in->nopnd; i++) /* reading and writing side name the same value */
-    bytes = fmax(bytes, operand_bytes(&in->opnd[i]));
+    bytes = fmax(bytes, nmb_operand_bytes(&in->opnd[i]));
   switch (in->kind) {
   case NMB_INSN_COPY: t = copy(e, bytes); break;
   case NMB_INSN_BCAST: t = bcast(e, bytes); break;
@@ -91,7 +85,7 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   seconds = t.seconds;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_mem *m = &p->hw->mem[in->opnd[i].mem];
-    const double b = operand_bytes(&in->opnd[i]);
+    const double b = nmb_operand_bytes(&in->opnd[i]);
     /* between devices, each side is the memory of one device */
     const double rate = in->kind == NMB_INSN_COPY ? m->bytes_per_s : m->bytes_per_s / m->devices;
     seconds = fmax(seconds, b / rate);

@@ -186,7 +186,7 @@ value_ready(const chain *c, const nmb_operand *o)
   const extent *x = &c->whole[(size_t)o->tensor * (size_t)c->p->hw->nmem + (size_t)o->mem];
   if (x->hi == 0)
     return 0;
-  const bool dense = o->rows == 1 || o->stride == o->row_bytes;
+  const bool dense = o->rows == 1 || o->stride == o->row_bytes || o->stride == 0;
   if (dense && o->offset <= x->lo && operand_end(o) >= x->hi)
     return x->finish;
   const written *w = find_written(c, o);

@@ -72,7 +72,7 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
-    const double bytes = (double)o->rows * (double)o->row_bytes;
+    const double bytes = nmb_operand_bytes(o);
     out->energy[NMB_EPART_ARRAY] += bytes * PAR(E_BUF);
     if (m->local)
       continue;
