@@ -253,9 +253,9 @@ char *
 nmb__read_file(nmb_run *run, const char *path, size_t *len)
 {
   const bool standard = !strcmp(path, "-");
+  errno = 0;
   FILE *f = standard ? stdin : fopen(path, "rb");
   char *text = NULL;
-  errno = 0;
   if (f)
     text = slurp(run, f, len);
   if (!f || ferror(f)) { /* fopen opens folders, but reading them fails */

@@ -27,7 +27,7 @@ for c in $commands; do
   sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p' "$tmp/out" | sort >"$tmp/help"
   man_options "$c" >"$tmp/man"
   cmp -s "$tmp/help" "$tmp/man" || { fail "$c: --help and man page differ"; diff "$tmp/help" "$tmp/man"; }
-  sed -n "/^    $c)/,/;;\$/p" man/completion/nmbench | grep -o -e '--[a-z][a-z-]*' | sort -u >"$tmp/all"
+  sed -n "/^    $c)\$/,/^    [a-z]*)\$/p" man/completion/nmbench | grep -o -e '--[a-z][a-z-]*' | sort -u >"$tmp/all"
   for o in $(cat "$tmp/help"); do
     grep -qx -e "$o" "$tmp/all" || fail "$c: no completion of $o"
   done

@@ -36,3 +36,15 @@ TESTS += tests/unit/test_frontend
 endif
 tests_unit_test_frontend_SOURCES = tests/unit/test_frontend.c tests/unit/unit.h
 tests_unit_test_frontend_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_base
+TESTS += tests/unit/test_base
+endif
+tests_unit_test_base_SOURCES = tests/unit/test_base.c tests/unit/unit.h
+tests_unit_test_base_LDADD = $(UNIT_LDADD) -lm
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_pipeline
+TESTS += tests/unit/test_pipeline
+endif
+tests_unit_test_pipeline_SOURCES = tests/unit/test_pipeline.c tests/unit/unit.h
+tests_unit_test_pipeline_LDADD = $(UNIT_LDADD)
