@@ -13,6 +13,11 @@ transform(nmb_run *run, nmb_prog *p)
   nmb_id *engine = NMB_NEW(run, nmb_id, p->nkernel + 1);
   double *penalty = NMB_NEW(run, double, p->nkernel *ne + 1);
   for (nmb_id k = 0; k < p->nkernel; k++) {
+    const char *why = "";
+    if (!nmb_fuse_legal(p, p->hw->host, p->kernel[k].op, p->kernel[k].nop, &why))
+      return nmb_fail(run, NMB_UNSUPPORTED, p->op[p->kernel[k].op[0]].loc,
+                      "kernel %d cannot run on engine %s: %s", (int)k,
+                      p->hw->engine[p->hw->host].name, why);
     engine[k] = p->hw->host;
     for (nmb_id e = 0; e < ne; e++)
       penalty[k * ne + e] = e == p->hw->host ? 0 : INFINITY;

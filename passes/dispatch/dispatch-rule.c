@@ -227,12 +227,18 @@ decide(rule *r)
     if (r->cluster[c] == c && r->bytes[c] > 0 && r->macs[c] < threshold * r->bytes[c])
       (void)put_in_memory(r, c);
   for (nmb_id k = 0; k < p->nkernel; k++)
-    if (r->engine[k] == NMB_NONE && (r->bytes[r->cluster[k]] > 0))
+    if (r->engine[k] == NMB_NONE && r->bytes[r->cluster[k]] > 0 &&
+        (r->legal[k] >> p->hw->host & 1))
       r->engine[k] = p->hw->host;
   for (nmb_id k = 0; k < p->nkernel; k++)
     if (r->engine[k] == NMB_NONE) {
-      const nmb_id e = engine_at(r, k, neighbourhood(r, k), false);
-      r->engine[k] = e == NMB_NONE ? p->hw->host : e;
+      r->engine[k] = engine_at(r, k, neighbourhood(r, k), false);
+      for (nmb_id e = 0; e < p->hw->nengine && r->engine[k] == NMB_NONE; e++)
+        if (r->legal[k] >> e & 1) /* fused so that no engine there runs it */
+          r->engine[k] = e;
+      if (r->engine[k] == NMB_NONE)
+        return nmb_fail(r->run, NMB_UNSUPPORTED, p->op[p->kernel[k].op[0]].loc,
+                        "no engine of %s runs kernel %d", p->hw->name, (int)k);
     }
   return fit(r);
 }
