@@ -1,6 +1,10 @@
 # Everything of the harness but main, so that unit tests can link it.
 noinst_LTLIBRARIES += libharness.la
 libharness_la_SOURCES = harness/stats.c harness/stats.h harness/store.c harness/store.h
+libharness_la_SOURCES += harness/figure.c harness/figure.h harness/figure_spec.c \
+  harness/figure_data.c harness/figure_data.h harness/figure_draw.c harness/figure_draw.h \
+  harness/figure_bars.c harness/figure_stacked.c harness/figure_points.c \
+  harness/figure_waterfall.c harness/figure_kinds.h
 libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 libharness_la_LIBADD = libnmbench.la $(HDF5_LIBS) $(GSL_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
 nmbench_SOURCES = harness/main.c
@@ -11,6 +15,7 @@ nmbench_LDFLAGS = -Wl,-z,now
 nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
 nmbench_SOURCES += harness/cmd_list.c
 nmbench_SOURCES += harness/cmd_show.c
+nmbench_SOURCES += harness/cmd_plot.c
 nmbench_LDADD += $(JANSSON_LIBS)
 nmbench_SOURCES += harness/cmd_model.c
 nmbench_SOURCES += harness/cmd_compile.c

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* The kinds of figures: each writes NAME.dat and NAME.gp into a folder. */
+#ifndef NMB__FIGURE_KINDS_H
+#define NMB__FIGURE_KINDS_H
+
+#include "harness/figure_draw.h"
+
+nmb_status nmb__draw_bars(const nmb__figdata *, const char *dir);  /* ratio[] is filled */
+nmb_status nmb__draw_lines(const nmb__figdata *, const char *dir); /* ratio[] is filled */
+nmb_status nmb__draw_waterfall(const nmb__figdata *, const char *dir); /* likewise */
+nmb_status nmb__draw_stacked(const nmb__figdata *, const char *dir);
+nmb_status nmb__draw_pareto(const nmb__figdata *, const char *dir);
+#endif
