@@ -370,6 +370,12 @@ refused_as(const char *name)
   return NULL;
 }
 
+bool
+nmb__plugin_refused(const char *name)
+{
+  return refused_as(name) != NULL;
+}
+
 nmb_status
 nmb__plugin_need(nmb_run *run, nmb_loc loc, const char *name, const char *kind,
                  const nmb_plugin **out)

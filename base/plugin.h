@@ -20,6 +20,7 @@ NMB_API const nmb_plugin *nmb__plugin_find(const char *name); /* NULL if unknown
  * of another kind, refused and why, or unknown with the nearest name. */
 NMB_API nmb_status nmb__plugin_need(nmb_run *, nmb_loc, const char *name,
                                     const char *kind, const nmb_plugin **out);
+NMB_API bool nmb__plugin_refused(const char *name); /* a file NAME.so was refused */
 NMB_API const char *nmb__plugin_path(const nmb_plugin *);
 NMB_API uint64_t nmb__plugin_digest(const nmb_plugin *); /* hash of the file's bytes */
 NMB_API bool nmb__plugin_is_pass(const nmb_plugin *);

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/plugin.h"
 #include "harness/cmd.h"
+#include "ir/machine.h"
 
 typedef struct kind {
   const char *name;           /* as the user says */
@@ -74,10 +75,24 @@ rows_models(nmb_run *run)
   return files(run, "models", ".json");
 }
 
+/* With their titles; what is wrong with a machine `nmbench show` tells. */
 static json_t *
 rows_machines(nmb_run *run)
 {
-  return files(run, "machines", ".hw");
+  json_t *list = json_array();
+  const char **names;
+  const int n = nmb__list_files(run, "machines", ".hw", &names);
+  for (int i = 0; i < n; i++) {
+    nmb_run *quiet = nmb__run_open(NULL);
+    nmb_hw *hw = NULL;
+    const bool good = nmb__machine_load(quiet, names[i], &hw) == NMB_OK;
+    json_array_append_new(list, json_pack("{s:s, s:i, s:s}", "name", names[i], "devices",
+                                          good ? hw->devices : 0, "summary",
+                                          good ? hw->title : "cannot be read"));
+    nmb__machine_free(hw);
+    nmb__run_close(quiet);
+  }
+  return list;
 }
 
 static json_t *
@@ -127,7 +142,7 @@ print_row(const json_t *row)
   if (!summary)
     printf("%s\n", field(row, "name"));
   else
-    printf("%-20s %-10s %s\n", field(row, "name"), tag, summary);
+    printf("%-22s %-11s %s\n", field(row, "name"), tag ? tag : "", summary);
 }
 
 static void
