@@ -29,7 +29,7 @@ nmb__shape_of(const nmb_prog *p, nmb_id tensor)
   if (t->rank == 4) { /* [B,S,h,d]: a unit is a head of a sequence */
     const int64_t units = t->dim[0] * t->dim[2], s = t->dim[1];
     return is_values(p, nmb_tensor_root(p, tensor)) ? (nmb__shape){units, last, s}
-                                                     : (nmb__shape){units, s, last};
+                                                    : (nmb__shape){units, s, last};
   }
   if (t->rank == 3)
     return (nmb__shape){t->dim[0], t->dim[1], last};
@@ -37,8 +37,8 @@ nmb__shape_of(const nmb_prog *p, nmb_id tensor)
 }
 
 void
-nmb_layout_make(const nmb_prog *p, nmb_id tensor, nmb_id mem, nmb_lay_kind kind, int channels,
-                bool padded, nmb_layout *out)
+nmb_layout_make(const nmb_prog *p, nmb_id tensor, nmb_id mem, nmb_lay_kind kind,
+                int channels, bool padded, nmb_layout *out)
 {
   const nmb_id root = nmb_tensor_root(p, tensor);
   const nmb_tensor *t = &p->tensor[root];
@@ -48,10 +48,11 @@ nmb_layout_make(const nmb_prog *p, nmb_id tensor, nmb_id mem, nmb_lay_kind kind,
     padded = false;
   channels = kind == NMB_LAY_LINEAR || channels < 1 ? 1 : channels;
   channels = channels < m->channels ? channels : m->channels;
-  int64_t bytes = nmb_tensor_bytes(t);
+  int64_t bytes = nmb__storage_bytes(t);
   if (padded) {
     const int64_t row = nmb_bytes(t->dtype, t->group, s.row);
-    bytes = s.units * s.rows * ((row + m->page_bytes - 1) / m->page_bytes) * m->page_bytes;
+    bytes =
+        s.units * s.rows * ((row + m->page_bytes - 1) / m->page_bytes) * m->page_bytes;
   }
   *out = (nmb_layout){root, mem, kind, s.rows, channels, padded, bytes};
 }
@@ -72,5 +73,6 @@ nmb_layout_of(const nmb_prog *p, nmb_id tensor, nmb_id mem, nmb_layout *out)
     const int64_t units = nmb__shape_of(p, root).units;
     channels = units >= channels ? 1 : (int)(channels / units);
   }
-  nmb_layout_make(p, root, mem, banked ? NMB_LAY_BLOCKED : NMB_LAY_LINEAR, channels, false, out);
+  nmb_layout_make(p, root, mem, banked ? NMB_LAY_BLOCKED : NMB_LAY_LINEAR, channels,
+                  false, out);
 }

@@ -60,7 +60,8 @@ nmb_engine_can(const nmb_prog *p, nmb_id engine, nmb_id op)
     return false;
   for (int i = 0; i < o->nin + o->nout; i++) {
     const nmb_tensor *t = &p->tensor[i < o->nin ? o->in[i] : o->out[i - o->nin]];
-    const nmb_tensor *r = &p->tensor[nmb_tensor_root(p, i < o->nin ? o->in[i] : o->out[i - o->nin])];
+    const nmb_tensor *r =
+        &p->tensor[nmb_tensor_root(p, i < o->nin ? o->in[i] : o->out[i - o->nin])];
     if (t->dtype == NMB_DT_I32) /* indexes steer an op, they are no operands of it */
       continue;
     if (!((nmb_tensor_resident(r) ? e->weights : e->values) & NMB_BIT(t->dtype)))
@@ -130,29 +131,340 @@ nmb__inner(const nmb__work *w, nmb_id tensor)
   return true;
 }
 
-/* ------------------------------------------------------------------ kernels */
-bool
-nmb_fuse_legal(const nmb_prog *p, nmb_id engine, const nmb_id *op, int nop, const char **why)
+/* ------------------------------------------------------------------- tiling */
+/* Are all of the op's columns alike, so that a tile may hold some of them? */
+static bool
+columns_apart(nmb_opcode c)
 {
-  const char *unused;
-  why = why ? why : &unused;
-  *why = "";
-  for (int i = 0; i < nop; i++) {
-    if (p->op[op[i]].block != p->op[op[0]].block)
-      return *why = "ops of two blocks", false;
-    if (!nmb_engine_can(p, engine, op[i]))
-      return *why = "the engine cannot run one of the ops", false;
-    if (nmb_op_rowkind(p, op[i]) != nmb_op_rowkind(p, op[0]))
-      return *why = "ops over different rows", false;
+  switch (c) {
+  case NMB_OP_LINEAR:
+  case NMB_OP_HLINEAR:
+  case NMB_OP_GLINEAR:
+  case NMB_OP_ACT:
+  case NMB_OP_GLU:
+  case NMB_OP_ADD:
+  case NMB_OP_MUL: return true;
+  default: return false;
   }
-  if (nop > 1 && p->hw->engine[engine].local == NMB_NONE)
-    return *why = "the engine has no local memory", false;
+}
+
+/* Does input i of the op enter a sum over its row? */
+static bool
+reduces(const nmb_op *o, int i)
+{
+  switch (o->code) {
+  case NMB_OP_NORM:
+  case NMB_OP_SOFTMAX:
+  case NMB_OP_TOPK:
+  case NMB_OP_LINEAR:
+  case NMB_OP_HLINEAR:
+  case NMB_OP_GLINEAR:
+  case NMB_OP_PV: return i == 0;
+  case NMB_OP_QK: return i < 2;
+  default: return false;
+  }
+}
+
+bool
+nmb__cuts_n(const nmb__work *w)
+{
+  int64_t n = 0;
+  for (int i = 0; i < w->nop; i++) {
+    const nmb_op *o = &w->p->op[w->op[i]];
+    const nmb_space s = nmb_op_space(w->p, w->op[i]);
+    if (!columns_apart(o->code) || (n && s.n != n) ||
+        nmb_op_rowkind(w->p, w->op[i]) == NMB_ROWS_UNIT)
+      return false;
+    n = s.n;
+    for (int j = 0; j < o->nin; j++)
+      if (reduces(o, j) && nmb__inner(w, o->in[j]))
+        return false;
+  }
   return true;
+}
+
+static int64_t
+round_up(int64_t n, int64_t to)
+{
+  return to > 1 ? (n + to - 1) / to * to : n;
+}
+
+/* Bytes of one tile of the value that an op makes: rows times row length. */
+static int64_t
+tile_bytes(const nmb__work *w, nmb_id op, const nmb_map *m)
+{
+  const nmb_prog *p = w->p;
+  const nmb_op *o = &p->op[op];
+  const nmb_tensor *y = &p->tensor[o->out[0]];
+  const nmb_space s = nmb_op_space(p, op);
+  const nmb_rowkind kind = nmb_op_rowkind(p, op);
+  int64_t rows = s.m, len;
+  if (kind == NMB_ROWS_UNIT) {
+    const int64_t units = s.b > 1 ? s.b : s.m, g = s.b > 1 ? s.m : 1;
+    rows = m->tile_b > 0 && m->tile_b < units ? m->tile_b : units;
+    len = nmb_tensor_count(y) / (units * g);
+    rows *= m->tile_m > 0 && m->tile_m < g ? m->tile_m : g;
+  } else {
+    len = o->code == NMB_OP_GLINEAR ? s.n : nmb_tensor_count(y) / s.m;
+    if (m->tile_n > 0 && m->tile_n < s.n)
+      len = m->tile_n;
+    else if (s.b > 1 && o->code == NMB_OP_HLINEAR && m->tile_b > 0 && m->tile_b < s.b)
+      len = s.n * m->tile_b;
+    if (m->tile_m > 0 && m->tile_m < rows)
+      rows = m->tile_m;
+  }
+  if (p->hw->engine[w->engine].rows_one_by_one)
+    rows = 1;
+  return rows * nmb_bytes(y->dtype, y->group, len);
+}
+
+/* Rows of expert order in one tile of a kernel: those of one expert. */
+static int64_t
+most_rows(const nmb__work *w)
+{
+  for (int i = 0; i < w->nop; i++)
+    if (w->p->op[w->op[i]].code == NMB_OP_GLINEAR)
+      return nmb_op_space(w->p, w->op[i]).m;
+  return 0;
+}
+
+int64_t
+nmb__inner_bytes(const nmb__work *w, const nmb_map *map)
+{
+  const nmb_prog *p = w->p;
+  const nmb_id local = p->hw->engine[w->engine].local;
+  const int64_t most = most_rows(w);
+  nmb_map m = *map;
+  int64_t sum = 0;
+  if (most && (m.tile_m == 0 || m.tile_m > most))
+    m.tile_m = most;
+  for (int i = 0; i < w->nop; i++) {
+    const nmb_op *o = &p->op[w->op[i]];
+    if (o->code != NMB_OP_SPLIT && nmb__inner(w, o->out[0]))
+      sum += round_up(tile_bytes(w, w->op[i], &m),
+                      local == NMB_NONE ? 1 : p->hw->mem[local].align);
+  }
+  return sum;
+}
+
+/* The extents along b and m that tiles of the kernel are cut from. */
+static void
+extents(const nmb__work *w, int64_t *b, int64_t *m, int64_t *n)
+{
+  *b = 1;
+  *m = *n = 0;
+  for (int i = 0; i < w->nop; i++) {
+    const nmb_space s = nmb_op_space(w->p, w->op[i]);
+    const nmb_opcode c = w->p->op[w->op[i]].code;
+    if (c == NMB_OP_SPLIT)
+      continue;
+    if (c == NMB_OP_QK || c == NMB_OP_SOFTMAX || c == NMB_OP_PV)
+      *b = s.b;
+    if (*m == 0 || c == NMB_OP_GLINEAR || *b == s.b)
+      *m = s.m;
+    *n = s.n;
+  }
+}
+
+/* Halves `*tile` of `extent` until the inner values fit or it is at `least`. */
+static bool
+shrink(const nmb__work *w, nmb_map *m, int64_t *tile, int64_t extent, int64_t least,
+       int64_t have)
+{
+  for (int64_t parts = 1;; parts *= 2) {
+    const int64_t t = (extent + parts - 1) / parts;
+    *tile = parts == 1 ? 0 : t > least ? t : least;
+    if (nmb__inner_bytes(w, m) <= have)
+      return true;
+    if (t <= least)
+      return false;
+  }
+}
+
+#define LEAST_COLUMNS 32
+static bool
+fit(const nmb__work *w, nmb_map *m)
+{
+  const nmb_id local = w->p->hw->engine[w->engine].local;
+  const int64_t have = local == NMB_NONE ? 0 : w->p->hw->mem[local].bytes;
+  int64_t b, rows, n;
+  if (nmb__inner_bytes(w, m) <= have)
+    return true;
+  extents(w, &b, &rows, &n);
+  if (b > 1 && shrink(w, m, &m->tile_b, b, 1, have))
+    return true;
+  if (shrink(w, m, &m->tile_m, rows, 1, have))
+    return true;
+  return nmb__cuts_n(w) &&
+         shrink(w, m, &m->tile_n, n, LEAST_COLUMNS < n ? LEAST_COLUMNS : n, have);
+}
+
+void
+nmb__map_default(const nmb__work *w, nmb_map *out)
+{
+  *out = (nmb_map){.kernel = NMB_NONE, .reuse = 1};
+  (void)fit(w, out);
 }
 
 void
 nmb_map_default(const nmb_prog *p, nmb_id kernel, nmb_map *out)
 {
-  (void)p;
-  *out = (nmb_map){.kernel = kernel, .reuse = 1};
+  const nmb__work w = nmb__work_of(p, kernel);
+  nmb__map_default(&w, out);
+  out->kernel = kernel;
+}
+
+/* ------------------------------------------------------------------ kernels */
+/* Is one op of the list joined to the others by values made in it? */
+static bool
+connected(const nmb_prog *p, const nmb_id *op, int nop)
+{
+  uint64_t in = 1; /* ops reached from the first */
+  if (nop > 64)
+    return false;
+  for (bool more = true; more;) {
+    more = false;
+    for (int i = 0; i < nop; i++)
+      for (int j = 0; j < p->op[op[i]].nin; j++) {
+        const nmb_id def = p->tensor[p->op[op[i]].in[j]].def;
+        for (int d = 0; d < i; d++)
+          if (op[d] == def && (in >> (unsigned)d & 1) != (in >> (unsigned)i & 1)) {
+            in |= UINT64_C(1) << (unsigned)d | UINT64_C(1) << (unsigned)i;
+            more = true;
+          }
+      }
+  }
+  return in == UINT64_MAX >> (unsigned)(64 - nop);
+}
+
+static int
+find(const nmb_id *op, int nop, nmb_id id)
+{
+  for (int i = 0; i < nop; i++)
+    if (op[i] == id)
+      return i;
+  return NMB_NONE;
+}
+
+/* Does a path leave the list and come back?  Walks the ops between. */
+static bool
+leaves_and_returns(const nmb_prog *p, const nmb_id *op, int nop)
+{
+  const nmb_block *b = &p->block[p->op[op[0]].block];
+  int lo = find(b->op, b->nop, op[0]);
+  const int hi = find(b->op, b->nop, op[nop - 1]);
+  bool after[512]; /* outside, and needs an op of the list */
+  if (lo < 0 || hi - lo >= 512)
+    return true;
+  for (int i = lo; i <= hi; i++) {
+    const nmb_op *o = &p->op[b->op[i]];
+    const bool listed_ = listed(op, nop, b->op[i]);
+    after[i - lo] = false;
+    for (int j = 0; j < o->nin; j++) {
+      const nmb_id def = p->tensor[o->in[j]].def;
+      const int at = def == NMB_NONE ? NMB_NONE : find(b->op + lo, i - lo, def);
+      if (at < 0)
+        continue;
+      if (after[at]) {
+        if (listed_)
+          return true;
+        after[i - lo] = true;
+      } else if (!listed_ && listed(op, nop, def))
+        after[i - lo] = true;
+    }
+  }
+  return false;
+}
+
+static bool
+stands_alone(nmb_opcode c)
+{
+  return c == NMB_OP_PERMUTE || c == NMB_OP_SELECT || c == NMB_OP_ATTENTION ||
+         c == NMB_OP_MOE;
+}
+
+/* Rows that a tile along m is cut from must be the same for all ops. */
+static bool
+same_rows(const nmb_prog *p, const nmb_id *op, int nop)
+{
+  nmb_space first = {0, 0, 0, 0};
+  int64_t routed = 0;
+  for (int i = 0; i < nop; i++) {
+    const nmb_op *o = &p->op[op[i]];
+    const nmb_space s = nmb_op_space(p, op[i]);
+    const nmb_rowkind kind = nmb_op_rowkind(p, op[i]);
+    if (o->code == NMB_OP_SPLIT)
+      continue;
+    if (kind == NMB_ROWS_ROUTED) {
+      const nmb_tensor *y = &p->tensor[o->out[0]];
+      const int64_t rows = nmb_tensor_count(y) / y->dim[y->rank - 1];
+      if (routed && rows != routed)
+        return false;
+      routed = rows;
+      continue;
+    }
+    if (kind == NMB_ROWS_UNIT && o->code != NMB_OP_QK && o->code != NMB_OP_SOFTMAX &&
+        o->code != NMB_OP_PV)
+      continue;
+    if (first.m && (s.m != first.m || (kind == NMB_ROWS_UNIT && s.b != first.b)))
+      return false;
+    first = s;
+  }
+  return true;
+}
+
+/* What an inner value cannot give: accumulators in banks do not feed products, and
+ * between devices only whole kernels exchange values. */
+static const char *
+inner_trouble(const nmb__work *w)
+{
+  const nmb_engine *e = &w->p->hw->engine[w->engine];
+  for (int i = 0; i < w->nop; i++) {
+    const nmb_op *o = &w->p->op[w->op[i]];
+    for (int j = 0; j < o->nin; j++) {
+      const nmb_id def = w->p->tensor[nmb_tensor_root(w->p, o->in[j])].def;
+      if (def == NMB_NONE || !listed(w->op, w->nop, def))
+        continue;
+      if (e->in_memory && reduces(o, j))
+        return "banks cannot reduce over a value that they have just made";
+      if (e->devices > 1 && nmb__needs_whole(w->p, w, w->op[i], j) &&
+          nmb__shard_of(w->p, w, o->in[j]) != NMB__WHOLE)
+        return "a value would have to be gathered from all devices inside the kernel";
+    }
+  }
+  return NULL;
+}
+
+bool
+nmb_fuse_legal(const nmb_prog *p, nmb_id engine, const nmb_id *op, int nop,
+               const char **why)
+{
+  const char *unused;
+  why = why ? why : &unused;
+  *why = NULL;
+  for (int i = 0; i < nop && !*why; i++) {
+    if (p->op[op[i]].block != p->op[op[0]].block)
+      *why = "ops of two blocks";
+    else if (!nmb_engine_can(p, engine, op[i]))
+      *why = "the engine cannot run one of the ops";
+    else if (nmb_op_rowkind(p, op[i]) != nmb_op_rowkind(p, op[0]))
+      *why = "ops over different kinds of rows";
+    else if (nop > 1 && stands_alone(p->op[op[i]].code))
+      *why = "an op that stands alone";
+  }
+  if (*why || nop == 1)
+    return !*why;
+  const nmb__work w = {p, op, nop, p->op[op[0]].block, engine};
+  nmb_map m = {.kernel = NMB_NONE, .reuse = 1};
+  if (p->hw->engine[engine].local == NMB_NONE)
+    *why = "the engine has no local memory";
+  else if (!same_rows(p, op, nop))
+    *why = "different numbers of rows";
+  else if (!connected(p, op, nop))
+    *why = "no value between the ops";
+  else if (leaves_and_returns(p, op, nop))
+    *why = "a path leaves the kernel and comes back";
+  else if ((*why = inner_trouble(&w)) == NULL && !fit(&w, &m))
+    *why = "the smallest tile of the inner values does not fit its local memory";
+  return !*why;
 }

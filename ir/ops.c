@@ -150,6 +150,8 @@ nmb_op_space(const nmb_prog *p, nmb_id id)
     return (nmb_space){y->dim[0], y->dim[1], y->dim[2], 1};
   case NMB_OP_PV: /* p [u,g,S] v [B,S,nk,dv] */
     return (nmb_space){x->dim[0], x->dim[1], last, x->dim[2]};
+  case NMB_OP_KVAPPEND: /* the rows that are new */
+    return (nmb_space){1, w->dim[0], nmb_tensor_count(w) / w->dim[0], 1};
   default:
     if (y->rank == 3) /* [T,h,d]: a row is a token */
       return (nmb_space){1, y->dim[0], y->dim[1] * y->dim[2], 1};

@@ -34,7 +34,8 @@ by_start(const void *a, const void *b)
 }
 
 nmb_status
-nmb_schedule_serial(nmb_run *run, const nmb_prog *p, nmb_step *step, int n, double *seconds)
+nmb_schedule_serial(nmb_run *run, const nmb_prog *p, nmb_step *step, int n,
+                    double *seconds)
 {
   int64_t now = 0;
   for (int i = 0; i < n; i++) {
@@ -69,7 +70,7 @@ tasks_make(nmb_run *run, const nmb_prog *p, nmb_step *step, int n, tasks *t)
   t->rank = NMB_NEW(run, int64_t, n + 1);
   t->ready = NMB_NEW(run, int64_t, n + 1);
   t->left = NMB_NEW(run, int, n + 1);
-  t->need = NMB_NEW(run, bool, (size_t)n * (size_t)n + 1);
+  t->need = NMB_NEW(run, bool, (size_t)n *(size_t)n + 1);
   for (int i = 0; i < n; i++) {
     double exec, moves;
     NMB_TRY(nmb_step_seconds(run, p, &step[i], &exec, &moves));
@@ -120,14 +121,16 @@ nmb_schedule_list(nmb_run *run, const nmb_prog *p, nmb_step *step, int n, double
       if (done[i] || t.left[i])
         continue;
       const int64_t engine = free_at[p->kernel[step[i].kernel].engine];
-      const int64_t at = t.ready[i] + t.moves[i] > engine ? t.ready[i] + t.moves[i] : engine;
+      const int64_t at =
+          t.ready[i] + t.moves[i] > engine ? t.ready[i] + t.moves[i] : engine;
       if (best < 0 || at < best_at || (at == best_at && goes_first(&t, i, best))) {
         best = i;
         best_at = at;
       }
     }
     if (best < 0)
-      nmb__panic("steps of block %d wait for each other", (int)p->kernel[step[0].kernel].block);
+      nmb__panic("steps of block %d wait for each other",
+                 (int)p->kernel[step[0].kernel].block);
     done[best] = true;
     step[best].start_ps = best_at;
     step[best].duration_ps = t.exec[best];
