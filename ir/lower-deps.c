@@ -7,6 +7,8 @@ bool
 nmb_step_depends(const nmb_prog *p, nmb_id a, nmb_id b)
 {
   const nmb_kernel *ka = &p->kernel[a], *kb = &p->kernel[b];
+  if (a == b || ka->block != kb->block)
+    return false;
   for (int i = 0; i < ka->nop; i++)
     for (int y = 0; y < p->op[ka->op[i]].nout; y++)
       for (int j = 0; j < kb->nop; j++)

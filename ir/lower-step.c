@@ -426,8 +426,11 @@ set_place(walker *k, nmb_insn *in, const opinfo *o, const nmb_tile *kernel)
   const bool same = k->last_mac.nchannel && l->b0 == kernel->b0 && l->m0 == kernel->m0 &&
                     l->n0 == kernel->n0;
   nmb_place now = in->place;
-  if (same)
+  if (same) {
     merge_place(&now, &k->last_mac);
+    if (o->inner_in[0]) /* what it reads has to come there first */
+      merge_place(&in->place, &k->last_mac);
+  }
   k->last_mac = now;
   k->last_tile = *kernel;
 }

@@ -213,8 +213,15 @@ tile_bytes(const nmb__work *w, nmb_id op, const nmb_map *m)
     if (m->tile_m > 0 && m->tile_m < rows)
       rows = m->tile_m;
   }
-  if (p->hw->engine[w->engine].rows_one_by_one)
+  const nmb_engine *e = &p->hw->engine[w->engine];
+  if (e->rows_one_by_one) {
     rows = 1;
+    if (kind == NMB_ROWS_UNIT && e->in_memory) { /* one for each unit side by side */
+      const int64_t side = p->hw->mem[e->resident].channels;
+      rows = m->tile_b > 0 && m->tile_b < s.b ? m->tile_b : s.b;
+      rows = rows < side ? rows : side;
+    }
+  }
   return rows * nmb_bytes(y->dtype, y->group, len);
 }
 
@@ -413,8 +420,9 @@ same_rows(const nmb_prog *p, const nmb_id *op, int nop)
   return true;
 }
 
-/* What an inner value cannot give: accumulators in banks do not feed products, and
- * between devices only whole kernels exchange values. */
+/* What an inner value cannot give: accumulators in banks do not feed products (but
+ * for units of attention, which stay on their channels), and between devices only
+ * whole kernels exchange values. */
 static const char *
 inner_trouble(const nmb__work *w)
 {
@@ -425,7 +433,7 @@ inner_trouble(const nmb__work *w)
       const nmb_id def = w->p->tensor[nmb_tensor_root(w->p, o->in[j])].def;
       if (def == NMB_NONE || !listed(w->op, w->nop, def))
         continue;
-      if (e->in_memory && reduces(o, j))
+      if (e->in_memory && reduces(o, j) && nmb_op_rowkind(w->p, w->op[i]) != NMB_ROWS_UNIT)
         return "banks cannot reduce over a value that they have just made";
       if (e->devices > 1 && nmb__needs_whole(w->p, w, w->op[i], j) &&
           nmb__shard_of(w->p, w, o->in[j]) != NMB__WHOLE)
