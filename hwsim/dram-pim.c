@@ -91,7 +91,8 @@ work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   w.turns = w.slabs * ceil((double)l->rows_per_bank / reuse);
   w.columns = w.slabs * (double)l->rows_per_bank;
   w.opens = (double)(l->opens > 0 ? l->opens : l->rows_per_bank * l->pages);
-  w.opens = fmax(w.opens, w.turns);
+  /* a turn ends with its page; buffers that work beside the MACs leave it open */
+  w.opens = fmax(w.opens, strcmp(e->param[P_STYLE].text, "turns") ? w.slabs : w.turns);
   w.macs = (double)l->rows_per_bank * w.bursts;
   for (int i = 0; i < in->nopnd; i++)
     if (!in->opnd[i].write && p->hw->mem[in->opnd[i].mem].local)
