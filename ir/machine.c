@@ -330,18 +330,15 @@ entry_value(reader *r, const entry *e, const nmb_opt *key, nmb__optval *out)
 {
   const config_setting_t *s = config_setting_get_member(e->group, key->name);
   const char *file = e->file, *text = key->dflt;
-  bool found = s != NULL;
   for (int i = r->nover - 1; i >= 0; i--) {
-    override *o = &r->over[i];
+    const override *o = &r->over[i];
     if (strcmp(o->section, e->section) || strcmp(o->entry, e->name) || strcmp(o->key, key->name))
       continue;
-    o->used = true;
     s = o->value; /* innermost first: the outermost one stays */
     file = o->file;
-    found = true;
   }
-  const nmb_loc loc = found ? place(file, s) : place(e->file, e->group);
-  if (found)
+  const nmb_loc loc = s ? place(file, s) : place(e->file, e->group);
+  if (s)
     NMB_TRY(value_text(r, loc, s, &text));
   if (!text)
     return nmb_fail(r->run, NMB_BADINPUT, loc, "%s: '%s' is missing: %s", e->label, key->name, key->help);
@@ -361,7 +358,8 @@ entry_values(reader *r, const entry *e, const nmb_opt *table, nmb__optval *out)
   return NMB_OK;
 }
 
-/* Every key of the entry stands in one of the two tables; b (optional). */
+/* Every key of the entry, and of overrides of it, stands in one of the two tables;
+ * b (optional). */
 static nmb_status
 entry_known(reader *r, const entry *e, const nmb_opt *a, const nmb_opt *b)
 {
@@ -373,9 +371,15 @@ entry_known(reader *r, const entry *e, const nmb_opt *a, const nmb_opt *b)
     names[n++] = b[i].name;
   NMB_TRY(check_names(r, e->file, e->group, e->label, names, n));
   for (int i = 0; i < r->nover; i++) {
-    const override *o = &r->over[i];
-    if (!o->used && !strcmp(o->section, e->section) && !strcmp(o->entry, e->name))
+    override *o = &r->over[i];
+    int j = 0;
+    if (strcmp(o->section, e->section) || strcmp(o->entry, e->name))
+      continue;
+    while (j < n && strcmp(names[j], o->key))
+      j++;
+    if (j == n)
       return unknown_key(r, place(o->file, o->value), e->label, o->key, names, n);
+    o->used = true;
   }
   return NMB_OK;
 }
@@ -405,8 +409,8 @@ read_mem(reader *r, const entry *e, nmb_mem *m)
 {
   nmb__optval v[COUNT(mem_keys)];
 #define V(key) pick(mem_keys, v, key)
-  NMB_TRY(entry_values(r, e, mem_keys, v));
   NMB_TRY(entry_known(r, e, mem_keys, NULL));
+  NMB_TRY(entry_values(r, e, mem_keys, v));
   NMB_TRY(source_given(r, e, V("source")->text));
   const bool system = !strcmp(V("per")->text, "system");
   const int n = system ? 1 : r->devices;
@@ -491,12 +495,20 @@ dtype_name(int i)
   return nmb_dtype_get((nmb_dtype)i)->name;
 }
 
+/* The model of an engine or link, and whether all keys are its or `keys`'. */
+static nmb_status
+read_model(reader *r, const entry *e, const nmb_opt *keys, nmb__optval *v, const nmb_plugin **out)
+{
+  NMB_TRY(entry_value(r, e, &keys[0], &v[0])); /* "model" */
+  NMB_TRY(nmb__plugin_need(r->run, place(e->file, e->group), v[0].text, "model", out));
+  NMB_TRY(entry_known(r, e, keys, (*out)->opts));
+  return entry_values(r, e, keys + 1, v + 1);
+}
+
 /* The model's own parameters, in the order of its table. */
 static nmb_status
-read_params(reader *r, const entry *e, const nmb_opt *keys, const char *model, nmb_engine *out)
+read_params(reader *r, const entry *e, const nmb_plugin *plugin, nmb_engine *out)
 {
-  const nmb_plugin *plugin;
-  NMB_TRY(nmb__plugin_need(r->run, place(e->file, e->group), model, "model", &plugin));
   int n = 0;
   while (plugin->opts && plugin->opts[n].name)
     n++;
@@ -508,20 +520,21 @@ read_params(reader *r, const entry *e, const nmb_opt *keys, const char *model, n
     NMB_TRY(entry_value(r, e, o, &v));
     p[i] = (nmb_param){nmb_strdup(r->own, o->name), v.number, text ? v.text : NULL};
   }
-  out->model = nmb_strdup(r->own, model);
+  out->model = nmb_strdup(r->own, plugin->name);
   out->nparam = n;
   out->param = p;
   out->impl = plugin;
-  return entry_known(r, e, keys, plugin->opts);
+  return NMB_OK;
 }
 
 static nmb_status
 read_engine(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
 {
   nmb__optval v[COUNT(engine_keys)];
+  const nmb_plugin *plugin;
   uint64_t set;
 #define V(key) pick(engine_keys, v, key)
-  NMB_TRY(entry_values(r, e, engine_keys, v));
+  NMB_TRY(read_model(r, e, engine_keys, v, &plugin));
   NMB_TRY(source_given(r, e, V("source")->text));
   const int n = !strcmp(V("per")->text, "system") ? 1 : r->devices;
   *out = (nmb_engine){.name = nmb_strdup(r->own, e->name),
@@ -543,7 +556,7 @@ read_engine(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
   out->weights = (nmb_bits)set;
   NMB_TRY(word_set(r, e, "values", V("values")->text, dtype_name, NMB_NDTYPE, &set));
   out->values = (nmb_bits)set;
-  return read_params(r, e, engine_keys, V("model")->text, out);
+  return read_params(r, e, plugin, out);
 #undef V
 }
 
@@ -551,8 +564,9 @@ static nmb_status
 read_link(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
 {
   nmb__optval v[COUNT(link_keys)];
+  const nmb_plugin *plugin;
 #define V(key) pick(link_keys, v, key)
-  NMB_TRY(entry_values(r, e, link_keys, v));
+  NMB_TRY(read_model(r, e, link_keys, v, &plugin));
   NMB_TRY(source_given(r, e, V("source")->text));
   const int n = !strcmp(V("per")->text, "system") ? 1 : r->devices;
   *out = (nmb_engine){.name = nmb_strdup(r->own, e->name),
@@ -566,7 +580,7 @@ read_link(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
   NMB_TRY(mem_named(r, hw, e, "from", V("from")->text, &out->from));
   NMB_TRY(mem_named(r, hw, e, "to", V("to")->text, &out->to));
   out->between_devices = out->from == out->to;
-  return read_params(r, e, link_keys, V("model")->text, out);
+  return read_params(r, e, plugin, out);
 #undef V
 }
 

@@ -2,3 +2,4 @@ include tests/unit/local.mk
 include tests/plugins/local.mk
 include tests/cli/local.mk
 include tests/conformance/local.mk
+include tests/fuzz/local.mk

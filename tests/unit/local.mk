@@ -48,3 +48,14 @@ TESTS += tests/unit/test_pipeline
 endif
 tests_unit_test_pipeline_SOURCES = tests/unit/test_pipeline.c tests/unit/unit.h
 tests_unit_test_pipeline_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_machine tests/unit/test_models tests/unit/test_sim
+TESTS += tests/unit/test_machine tests/unit/test_models tests/unit/test_sim
+endif
+tests_unit_test_machine_SOURCES = tests/unit/test_machine.c tests/unit/unit.h
+tests_unit_test_machine_LDADD = $(UNIT_LDADD)
+tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h
+tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
+tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
+EXTRA_DIST += tests/data/aim_gemv.csv tests/data/attacc_kernels.csv tests/data/systolic.csv

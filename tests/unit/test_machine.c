@@ -79,8 +79,9 @@ test_refused(void)
   refused("title = \"t\"; host = \"gpu\";" MEM GPU, "the machine has no 'source'");
   refused(HEAD "memoires = { };", "bad.hw:2: machine: unknown key 'memoires'; did you mean 'memories'?");
   refused(HEAD "memories = { m = { size = \"1GB\"; };};", "memories.m: 'bandwidth' is missing");
-  refused(HEAD "memories = { m = { size = \"1GB\"; bandwith = \"1GB/s\"; };};", "'bandwidth' is missing");
-  refused(HEAD "memories = { m = { size = \"1GBs\"; };};", "bad.hw:2: found '1GBs'");
+  refused(HEAD "memories = { m = { size = \"1GB\"; bandwith = \"1GB/s\"; };};",
+          "memories.m: unknown key 'bandwith'; did you mean 'bandwidth'?");
+  refused(HEAD "memories = { m = { size = \"1GBs\"; };};", "bad.hw:2: found unit 'GBs'");
   refused(HEAD "memories = { m = { size = 12; };};", "bad.hw:2:");
   refused(HEAD MEM GPU "links = { l = { from = \"m\"; to = \"n\"; launch = \"0s\"; static = \"0W\"; source = \"s\"; }; };",
           "links.l: to: there is no memory 'n'");
@@ -100,7 +101,7 @@ test_misspelt_parameter(void)
   char text[2000];
   snprintf(text, sizeof text, "%s%s%s", HEAD, MEM, GPU);
   memcpy(strstr(text, "macs32"), "macs23", 6);
-  refused(text, "engines.gpu: 'macs32' is missing");
+  refused(text, "bad.hw:5: engines.gpu: unknown key 'macs23'; did you mean 'macs32'?");
   snprintf(text, sizeof text, "%s%s%s", HEAD, MEM, GPU);
   memcpy(strstr(text, "1GHz"), "1GHx", 4);
   refused(text, "bad.hw:4:");
