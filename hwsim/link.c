@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* link: latency and bandwidth of what joins memories or devices.
  *
- *   copy    between two memories: bytes at the rate of all its devices' ports, or of
- *           the one port on the host's side, whichever is less
+ *   copy    between two memories: each device over its own port where both have as
+ *           many devices, else between the one and a device of the other
  *   bcast   one device to all: once over its port if the switch multicasts, else as a
  *           binomial tree of copies (ceil(log2 n) rounds), or along the ring
  *   gather  all devices' shards to one: its port takes all of them in
@@ -14,7 +14,6 @@
 
 #define PARAMS(X)                                                                              \
   X(BANDWIDTH, "bandwidth", "bandwidth", "B/s", NULL, "1B/s..", "a device's port, one direction") \
-  X(HOST, "host-bandwidth", "bandwidth", "B/s", NULL, "1B/s..", "all that enters or leaves the side `from`") \
   X(LATENCY, "latency", "time", "s", NULL, "0..", "a transfer of no bytes")                    \
   X(TOPOLOGY, "topology", "enum", NULL, "switch", "switch|ring", "how the devices are joined")  \
   X(MULTICAST, "multicast", "bool", NULL, "false", "", "one transfer reaches all devices")     \
@@ -36,10 +35,10 @@ typedef struct trip {
 } trip;
 
 static trip
-copy(const nmb_engine *e, double bytes)
+copy(const nmb_hw *hw, const nmb_engine *e, double bytes)
 {
-  const double rate = fmin(PAR(BANDWIDTH) * e->devices, PAR(HOST));
-  return (trip){PAR(LATENCY) + bytes / rate, bytes};
+  const int from = hw->mem[e->from].devices, to = hw->mem[e->to].devices;
+  return (trip){PAR(LATENCY) + bytes / (PAR(BANDWIDTH) * (from == to ? from : 1)), bytes};
 }
 
 static trip
@@ -76,7 +75,7 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   for (int i = 0; i < in->nopnd; i++) /* reading and writing side name the same value */
     bytes = fmax(bytes, nmb_operand_bytes(&in->opnd[i]));
   switch (in->kind) {
-  case NMB_INSN_COPY: t = copy(e, bytes); break;
+  case NMB_INSN_COPY: t = copy(p->hw, e, bytes); break;
   case NMB_INSN_BCAST: t = bcast(e, bytes); break;
   case NMB_INSN_GATHER: t = gather(e, bytes); break;
   default:
@@ -85,10 +84,12 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   seconds = t.seconds;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_mem *m = &p->hw->mem[in->opnd[i].mem];
-    const double b = nmb_operand_bytes(&in->opnd[i]);
+    double b = nmb_operand_bytes(&in->opnd[i]);
     /* between devices, each side is the memory of one device */
     const double rate = in->kind == NMB_INSN_COPY ? m->bytes_per_s : m->bytes_per_s / m->devices;
     seconds = fmax(seconds, b / rate);
+    if (in->kind == NMB_INSN_BCAST && in->opnd[i].write)
+      b *= e->devices - 1;
     out->mem_bytes[in->opnd[i].mem] += b;
     out->mem_s[in->opnd[i].mem] += b / m->bytes_per_s;
     out->energy[NMB_EPART_IO] += b * m->j_per_byte;
