@@ -90,9 +90,9 @@ extern const nmb__command nmb__cmd_plan, nmb__cmd_run, nmb__cmd_status, nmb__cmd
 extern const nmb__command nmb__cmd_compare, nmb__cmd_export;
 extern const nmb__command nmb__cmd_plot;
 
-/* All of one cell's columns. */
+/* All of one cell's columns, with those that depend on the host or without. */
 struct nmb__store;
-json_t *nmb__cell_json(const struct nmb__store *, int cell);
+json_t *nmb__cell_json(const struct nmb__store *, int cell, bool host);
 
 /* The table, for the man page and completion. */
 typedef struct nmb__commands {

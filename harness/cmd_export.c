@@ -45,11 +45,13 @@ csv_number(FILE *f, double v)
 
 /* One column for each part: time_by_engine_cause.pim.row */
 static void
-csv_heads(nmb_run *run, const nmb__store *s, FILE *f)
+csv_heads(nmb_run *run, const nmb__store *s, bool host, FILE *f)
 {
   fputs("cell", f);
   for (int i = 0; i < s->ncol; i++) {
     const nmb__col *c = &s->col[i];
+    if (c->host && !host)
+      continue;
     const int w = nmb__col_width(s, c);
     for (int k = 0; k < w; k++) {
       const char *name = c->name;
@@ -65,15 +67,15 @@ csv_heads(nmb_run *run, const nmb__store *s, FILE *f)
   fputc('\n', f);
 }
 
-static nmb_status
-export_csv(nmb_run *run, const nmb__store *s, FILE *f)
+static void
+export_csv(nmb_run *run, const nmb__store *s, bool host, FILE *f)
 {
-  csv_heads(run, s, f);
+  csv_heads(run, s, host, f);
   for (int r = 0; r < s->ncell; r++) {
     fprintf(f, "%d", r);
     for (int i = 0; i < s->ncol; i++) {
       const nmb__col *c = &s->col[i];
-      const int w = nmb__col_width(s, c);
+      const int w = c->host && !host ? 0 : nmb__col_width(s, c);
       for (int k = 0; k < w; k++) {
         fputc(',', f);
         if (c->type == NMB__TEXT)
@@ -84,29 +86,27 @@ export_csv(nmb_run *run, const nmb__store *s, FILE *f)
     }
     fputc('\n', f);
   }
-  return NMB_OK;
 }
 
-static nmb_status
-export_json(nmb_run *run, const nmb__store *s, FILE *f)
+static void
+export_json(const nmb__store *s, bool host, FILE *f)
 {
-  (void)run;
   json_t *cells = json_array(), *cols = json_object(), *facts = json_object();
   for (int i = 0; i < s->ncol; i++)
-    json_object_set_new(cols, s->col[i].name,
-                        json_pack("{s:s, s:s, s:s, s:b}", "unit", s->col[i].unit,
-                                  "better", s->col[i].better, "help", s->col[i].help,
-                                  "host", s->col[i].host));
-  for (int i = 0; i < s->nfact; i++)
+    if (host || !s->col[i].host)
+      json_object_set_new(cols, s->col[i].name,
+                          json_pack("{s:s, s:s, s:s, s:b}", "unit", s->col[i].unit,
+                                    "better", s->col[i].better, "help", s->col[i].help,
+                                    "host", s->col[i].host));
+  for (int i = 0; host && i < s->nfact; i++)
     json_object_set_new(facts, s->fact[i].name, json_string(s->fact[i].value));
   for (int i = 0; i < s->ncell; i++)
-    json_array_append_new(cells, nmb__cell_json(s, i));
+    json_array_append_new(cells, nmb__cell_json(s, i, host));
   json_t *j = json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", s->name, "title", s->title,
                         "provenance", facts, "columns", cols, "cells", cells);
   json_dumpf(j, f, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
   fputc('\n', f);
   json_decref(j);
-  return NMB_OK;
 }
 
 static int
@@ -125,7 +125,11 @@ cmd_export(nmb__cli *cli)
   if (!f)
     return nmb__exit_code(nmb_fail(cli->run, NMB_IO, NMB_NOLOC, "cannot write %s: %s",
                                    out, strerror(errno)));
-  st = csv ? export_csv(cli->run, s, f) : export_json(cli->run, s, f);
+  const bool host = !nmb__cli_flag(cli, "simulated");
+  if (csv)
+    export_csv(cli->run, s, host, f);
+  else
+    export_json(s, host, f);
   const bool bad = fflush(f) != 0 || ferror(f);
   if (out && (fclose(f) != 0 || bad))
     st = nmb_fail(cli->run, NMB_IO, NMB_NOLOC, "cannot write %s: %s", out,
@@ -136,6 +140,7 @@ cmd_export(nmb__cli *cli)
 static const nmb__flag flags[] = {
     {"csv", 0, NULL, NULL, NULL, "one line a cell; each part of a breakdown is a column"},
     {"json", 0, NULL, NULL, NULL, "one object, with units and provenance"},
+    {"simulated", 0, NULL, NULL, NULL, "leave out what depends on the host that ran it"},
     {"output", 'o', "FILE", "file", NULL, "instead of standard output"},
     {NULL, 0, NULL, NULL, NULL, NULL}};
 

@@ -117,6 +117,7 @@ run_jobs(nmb__cli *cli, const nmb__setup *s, nmb__journal *j, nmb__journal_data 
          nmb__exec *x)
 {
   const nmb__exec_options o = options(cli, s->e);
+  signal(SIGXFSZ, SIG_IGN); /* a file too large is an ordinary failed write */
   nmb__exec_init(cli->run, &s->plan, old, x);
   if (old->damaged)
     nmb_warn(cli->run, (nmb_loc){s->journal, 0, 0},
@@ -154,6 +155,9 @@ static int
 cmd_run(nmb__cli *cli)
 {
   nmb__setup s;
+  if (nmb__cli_given(cli, "jobs") && nmb__cli_int(cli, "jobs") < 1)
+    return nmb__cli_usage(cli, "found -j %lld, expected 1 or more",
+                          (long long)nmb__cli_int(cli, "jobs"));
   nmb_status st = nmb__setup_open(cli, true, &s);
   if (st == NMB_OK && s.plan.nwanted == 0)
     st = nmb_fail(cli->run, NMB_BADINPUT, NMB_NOLOC,

@@ -272,11 +272,13 @@ number_json(const nmb__store *s, const nmb__col *c, int cell)
 }
 
 json_t *
-nmb__cell_json(const nmb__store *s, int cell)
+nmb__cell_json(const nmb__store *s, int cell, bool host)
 {
   json_t *j = json_pack("{s:i}", "cell", cell);
   for (int i = 0; i < s->ncol; i++) {
     const nmb__col *c = &s->col[i];
+    if (c->host && !host)
+      continue;
     json_object_set_new(j, c->name,
                         c->type == NMB__TEXT    ? json_string(c->text[cell])
                         : c->type == NMB__WHOLE ? json_integer((json_int_t)c->num[cell])
@@ -296,7 +298,7 @@ cmd_log(nmb__cli *cli)
   if (st != NMB_OK)
     return nmb__exit_code(st);
   if (nmb__cli_flag(cli, "json"))
-    return nmb__cli_json(nmb__cell_json(s, cell));
+    return nmb__cli_json(nmb__cell_json(s, cell, true));
   print_log(cli->run, s, cell);
   return NMB__EXIT_OK;
 }

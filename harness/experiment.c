@@ -453,13 +453,15 @@ typedef struct defaults {
   int nparam;
 } defaults;
 
+/* The pipelines that the sweep names; all without a group or a list. */
 static nmb_status
 read_globs(reader *r, setting *group, nmb__rows *out)
 {
   const nmb__experiment *e = r->e;
   const char **glob = NULL;
   int n = 0, count = 0;
-  NMB_TRY(nmb__conf_texts(r->run, group, "pipelines", false, &glob, &n));
+  if (group)
+    NMB_TRY(nmb__conf_texts(r->run, group, "pipelines", false, &glob, &n));
   int *id = NMB_NEW(r->run, int, e->nvariant);
   const char **name = NMB_NEW(r->run, const char *, e->nvariant);
   bool *used = NMB_NEW(r->run, bool, n);
@@ -573,7 +575,7 @@ read_sweeps(reader *r)
   *sw = (nmb__sweep){.name = "main", .models = d.models, .machines = d.machines};
   sw->workload = d.w.v;
   sw->nworkload = d.w.n;
-  NMB_TRY(read_globs(r, r->e->cfg.root, &sw->variants));
+  NMB_TRY(read_globs(r, NULL, &sw->variants));
   NMB_TRY(sweep_params(r, NULL, &d, sw));
   const char *missing = !d.models.n     ? "models"
                         : !d.machines.n ? "machines"

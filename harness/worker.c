@@ -110,6 +110,42 @@ check_bound(nmb_run *run, entries *es)
   return NMB_OK;
 }
 
+static bool
+close_to(double a, double b)
+{
+  return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
+/* Every engine is busy or waits all the time; energy is the sum of its parts.  What
+ * is unknown cannot be checked. */
+static nmb_status
+check_sums(nmb_run *run, const entries *es)
+{
+  const double latency = metric(es, "latency"), energy = metric(es, "energy");
+  double joule = 0;
+  for (int i = 0; i < es->n; i++) {
+    const nmb__entry *e = &es->v[i];
+    if (e->kind == 'm' && e->a && !strcmp(e->name, "energy"))
+      joule += e->value;
+    if (e->kind != 'm' || !e->a || strcmp(e->name, "time"))
+      continue;
+    double sum = 0;
+    for (int k = 0; k < es->n; k++)
+      if (es->v[k].kind == 'm' && es->v[k].a && !strcmp(es->v[k].name, "time") &&
+          !strcmp(es->v[k].a, e->a))
+        sum += es->v[k].value;
+    if (!close_to(sum, latency))
+      return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                      "engine %s accounts for %.9g s of a latency of %.9g s", e->a, sum,
+                      latency);
+  }
+  if (!isnan(joule) && !isnan(energy) && joule > 0 && !close_to(joule, energy))
+    return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                    "parts of the energy add up to %.9g, not %.9g J/token", joule,
+                    energy);
+  return NMB_OK;
+}
+
 static nmb_status
 simulate(nmb_run *run, const nmb__experiment *e, const nmb_prog *p, entries *es)
 {
@@ -123,6 +159,7 @@ simulate(nmb_run *run, const nmb__experiment *e, const nmb_prog *p, entries *es)
                            v->value});
     }
   }
+  NMB_TRY(check_sums(run, es));
   return check_bound(run, es);
 }
 

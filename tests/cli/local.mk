@@ -5,3 +5,8 @@ CLI_TESTS = tests/cli/usage.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/
   tests/cli/layers.sh tests/cli/install.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
+HARNESS_TESTS = tests/cli/run.sh tests/cli/resume.sh tests/cli/failures.sh \
+  tests/cli/experiment.sh tests/cli/output.sh tests/cli/hdf5.sh
+dist_check_SCRIPTS += $(HARNESS_TESTS)
+TESTS += $(HARNESS_TESTS)
+EXTRA_DIST += tests/cli/sweep.sh tests/cli/hdf5.py
