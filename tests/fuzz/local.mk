@@ -3,3 +3,9 @@ check_PROGRAMS += tests/fuzz/fuzz_machine
 TESTS += tests/fuzz/fuzz_machine
 tests_fuzz_fuzz_machine_SOURCES = tests/fuzz/fuzz_machine.c
 tests_fuzz_fuzz_machine_LDADD = libnmbench.la
+# Each target runs for about two seconds by itself; a fuzzer may call its
+# LLVMFuzzerTestOneInput instead.
+check_PROGRAMS += tests/fuzz/fuzz_config
+TESTS += tests/fuzz/fuzz_config
+tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz_config.c
+tests_fuzz_fuzz_config_LDADD = libnmbench.la $(JANSSON_LIBS)
