@@ -11,10 +11,12 @@
 
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
                                                  "relu", "relu2", "swiglu-oai"};
-static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk-softmax"};
+static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk-softmax",
+                                                     "sparsemixer"};
 static const char *const rope_names[NMB__NROPE] = {"default", "linear",  "llama3",
                                                    "yarn",    "dynamic", "longrope"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
+static const char *const place_names[] = {"pre", "post", "sandwich", "parallel", "parallel2"};
 static const char *const qk_names[] = {"none", "head", "full"};
 
 const char *
@@ -95,6 +97,19 @@ need(const builder *b, nmb__field f)
                   nmb__field_name(f), b->c.family);
 }
 
+/* Spellings of activations in the files. */
+static nmb_status
+act_choose(builder *b, int64_t *out)
+{
+  static const char *const spelling[][2] = {
+      {"gelu_new", "gelu-tanh"}, {"gelu_pytorch_tanh", "gelu-tanh"}, {"gelu_fast", "gelu-tanh"},
+      {"gelu_tanh", "gelu-tanh"}, {"swish", "silu"}};
+  for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
+    if (!strcmp(S(b, ACT), spelling[i][0]))
+      S(b, ACT) = spelling[i][1];
+  return choose(b, NMB__F_ACT, act_names, NMB__NACT, out);
+}
+
 /* ------------------------------------------------------------------- rope */
 /* A number of the scaling object; dflt where it is absent. */
 static nmb_status
@@ -152,6 +167,12 @@ rope_resolve(const builder *b, int64_t width, nmb__rope *out, double *score)
     NMB_TRY(scaling_number(b, j, "factor", 1, &out->factor));
     NMB_TRY(scaling_number(b, j, "mscale", 0, &m));
     NMB_TRY(scaling_number(b, j, "mscale_all_dim", 0, &all));
+    if (out->kind == NMB__ROPE_DYNAMIC && json_object_get(j, "alpha") && width > 2) {
+      double alpha; /* Hunyuan: a fixed base instead of one that follows the length */
+      NMB_TRY(scaling_number(b, j, "alpha", 1, &alpha));
+      out->theta *= pow(alpha, (double)width / (double)(width - 2));
+      out->kind = NMB__ROPE_PLAIN;
+    }
     if (out->kind == NMB__ROPE_YARN) {
       out->attention = yarn_m(out->factor, m > 0 ? m : 1) / yarn_m(out->factor, all);
       NMB_TRY(scaling_number(b, j, "attention_factor", out->attention, &out->attention));
@@ -159,10 +180,13 @@ rope_resolve(const builder *b, int64_t width, nmb__rope *out, double *score)
         *score = yarn_m(out->factor, all) * yarn_m(out->factor, all);
     }
   }
+  if (out->kind == NMB__ROPE_LONG && I(b, CONTEXT_BASE) > 1 && I(b, CONTEXT) > I(b, CONTEXT_BASE))
+    out->attention = sqrt(1 + log((double)I(b, CONTEXT) / (double)I(b, CONTEXT_BASE)) /
+                                  log((double)I(b, CONTEXT_BASE)));
   if (share > 1)
     return nmb_fail(b->run, NMB_BADINPUT, b->top, "rotary share is %g, expected at most 1", share);
-  if (!strcmp(S(b, POSITION), "none"))
-    out->dims = 0;
+  if (strcmp(S(b, POSITION), "rope"))
+    *out = (nmb__rope){0};
   else
     out->dims = I(b, ROTARY_DIM) ? I(b, ROTARY_DIM) : (int64_t)(share * (double)width);
   if (out->dims > width || out->dims % 2)
@@ -192,12 +216,16 @@ mla_resolve(const builder *b, nmb__attn *t)
 }
 
 static nmb_status
-attn_resolve(const builder *b, nmb__attn *t)
+attn_resolve(const builder *b, bool window, nmb__attn *t)
 {
   static const char *const yes_no[] = {"no", "yes", "follow"};
   NMB_TRY(need(b, NMB__F_HEADS));
   t->heads = I(b, HEADS);
   t->kv_heads = I(b, KV_HEADS) ? I(b, KV_HEADS) : t->heads;
+  if (window && I(b, WINDOW_HEADS))
+    t->heads = I(b, WINDOW_HEADS);
+  if (window && I(b, WINDOW_KV_HEADS))
+    t->kv_heads = I(b, WINDOW_KV_HEADS);
   t->dk = I(b, HEAD_DIM) ? I(b, HEAD_DIM) : I(b, HIDDEN) / t->heads;
   t->dv = I(b, V_DIM) ? I(b, V_DIM) : t->dk;
   if (I(b, MLA))
@@ -211,14 +239,20 @@ attn_resolve(const builder *b, nmb__attn *t)
                     "%s is %ld, expected at most the hidden width %ld", spelled(b, NMB__F_HEADS),
                     (long)t->heads, (long)I(b, HIDDEN));
   t->bias = I(b, ATTN_BIAS);
-  t->sink = I(b, SINK);
+  t->sink = I(b, SINK) || (window && I(b, WINDOW_SINK));
+  t->clip = R(b, QKV_CLIP);
+  t->v_scale = R(b, V_SCALE);
   NMB_TRY(choose(b, NMB__F_O_BIAS, yes_no, 3, &t->o_bias));
   if (t->o_bias == 2)
     t->o_bias = t->bias;
-  NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 3, &t->qk_norm));
+  if (I(b, QK_NORM_ON))
+    NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 3, &t->qk_norm));
   double score;
   NMB_TRY(rope_resolve(b, t->mla ? t->d_rope : t->dk, &t->rope, &score));
-  t->scale = score / sqrt((double)t->dk);
+  t->alibi = !strcmp(S(b, POSITION), "alibi");
+  t->cap = R(b, CAP);
+  t->scale = R(b, SCALE) > 0 ? R(b, SCALE)
+                             : score / sqrt(R(b, SCALAR) > 0 ? R(b, SCALAR) : (double)t->dk);
   return NMB_OK;
 }
 
@@ -242,6 +276,10 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
     const json_t *v = NULL;
     NMB_TRY(list_at(b, NMB__F_LAYER_TYPES, layer, &v));
     const char *s = json_string_value(v);
+    if (json_is_integer(v)) /* 1: with the window */
+      s = json_integer_value(v) == 0   ? "full_attention"
+          : json_integer_value(v) == 1 ? "sliding_attention"
+                                       : NULL;
     if (s && !strcmp(s, "full_attention"))
       *window = 0;
     else if (!s || strcmp(s, "sliding_attention"))
@@ -265,9 +303,18 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
 static nmb_status
 routed(const builder *b, int64_t layer, bool *out)
 {
-  *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && (layer + 1) % I(b, MOE_EVERY) == 0;
-  if (I(b, DENSE_FIRST) && I(b, MOE_EVERY) > 1)
-    *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && layer % I(b, MOE_EVERY) == 0;
+  const int64_t every = I(b, MOE_EVERY), off = I(b, MOE_OFFSET);
+  *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) &&
+         layer % every == (off < 0 ? every - 1 : off % every);
+  if (J(b, MOE_LAYERS)) {
+    const json_t *v = NULL;
+    NMB_TRY(list_at(b, NMB__F_MOE_LAYERS, layer, &v));
+    *out = json_integer_value(v) == 1;
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1)
+      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_MOE_LAYERS),
+                      "%s.%ld: found %s, expected 0 or 1", spelled(b, NMB__F_MOE_LAYERS),
+                      (long)layer, nmb__json_show(b->run, v));
+  }
   const json_t *j = J(b, DENSE_LAYERS);
   for (size_t i = 0; i < json_array_size(j); i++) {
     const json_t *v = json_array_get(j, i);
@@ -328,19 +375,27 @@ moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
 
 /* ------------------------------------------------------------------ whole */
 static nmb_status
-layer_resolve(const builder *b, int64_t i, nmb__layer *l)
+layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
-  nmb__ffn dense = {.width = I(b, FFN), .bias = I(b, FFN_BIAS), .gated = I(b, GATED), .limit = R(b, FFN_LIMIT)};
+  nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN), .bias = I(b, FFN_BIAS), .gated = I(b, GATED), .limit = R(b, FFN_LIMIT)};
   NMB_TRY(choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
+  NMB_TRY(choose(b, NMB__F_PLACE, place_names, 5, &l->place));
   l->eps = R(b, EPS);
-  NMB_TRY(attn_resolve(b, &l->attn));
+  l->norm_offset = R(b, NORM_OFFSET);
+  l->residual = R(b, RESIDUAL_SCALE);
+  l->sub_norm = I(b, SUB_NORM);
   NMB_TRY(window_resolve(b, i, &l->attn.window));
-  NMB_TRY(choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
+  NMB_TRY(attn_resolve(b, l->attn.window > 0, &l->attn));
+  if (l->attn.window && R(b, THETA_WINDOW) > 0 && l->attn.rope.dims)
+    l->attn.rope = (nmb__rope){.dims = l->attn.rope.dims, .theta = R(b, THETA_WINDOW),
+                               .factor = 1, .attention = 1};
+  NMB_TRY(act_choose(b, &dense.act));
   NMB_TRY(routed(b, i, &moe));
   if (moe)
     return moe_resolve(b, &dense, &l->moe);
-  NMB_TRY(need(b, NMB__F_FFN));
+  if (!dense.width)
+    return need(b, NMB__F_FFN);
   l->ffn = dense;
   return NMB_OK;
 }
@@ -366,7 +421,7 @@ static nmb_status
 size_check(const builder *b)
 {
   const double h = (double)b->a->hidden;
-  double n = 2 * h * (double)b->a->vocab;
+  double n = h * (double)(2 * b->a->vocab + b->a->positions);
   for (int i = 0; i < b->a->nlayer; i++) {
     const nmb__layer *l = &b->a->layer[i];
     const nmb__attn *t = &l->attn;
@@ -378,6 +433,31 @@ size_check(const builder *b)
     return NMB_OK;
   return nmb_fail(b->run, NMB_BADINPUT, b->top, "the model has %.3g parameters, expected at most %.3g",
                   n, 0x1p48);
+}
+
+/* What stands before the first and after the last layer. */
+static nmb_status
+ends_resolve(const builder *b, nmb__arch *a)
+{
+  static const char *const positions[] = {"rope", "learned", "alibi", "none"};
+  int64_t kind;
+  NMB_TRY(choose(b, NMB__F_POSITION, positions, 4, &kind));
+  if (kind == 1) {
+    a->positions = (I(b, POSITION_ROWS) ? I(b, POSITION_ROWS) : I(b, CONTEXT));
+    if (!a->positions)
+      return need(b, NMB__F_CONTEXT);
+    a->positions += I(b, POSITION_EXTRA);
+  }
+  if (I(b, EMBED_WIDTH) && I(b, EMBED_WIDTH) != a->hidden)
+    return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_EMBED_WIDTH),
+                    "%s is %ld, another width than hidden (%ld), which is not supported",
+                    spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH), (long)a->hidden);
+  a->embed_norm = I(b, EMBED_NORM);
+  a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
+  a->head_bias = I(b, HEAD_BIAS);
+  a->logit_scale = R(b, LOGIT_SCALE) / R(b, LOGIT_DIVISOR);
+  a->logit_cap = R(b, LOGIT_CAP);
+  return NMB_OK;
 }
 
 static nmb_status
@@ -394,6 +474,7 @@ resolve(builder *b)
   a->tied = I(b, TIED);
   a->mtp = I(b, MTP);
   a->context = I(b, CONTEXT);
+  NMB_TRY(ends_resolve(b, a));
   nmb__layer *layer = NMB_NEW(b->run, nmb__layer, a->nlayer);
   a->layer = layer;
   for (int i = 0; i < a->nlayer; i++)

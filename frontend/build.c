@@ -92,6 +92,14 @@ linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k,
   return out;
 }
 
+/* Multiplies what the op that made `t` gives. */
+static void
+scaled(maker *m, nmb_id t, double scale)
+{
+  if (scale < 1 || scale > 1)
+    nmb_op_attr_set(m->p, m->p->tensor[t].def, NMB_REAL("scale", scale));
+}
+
 static nmb_id
 norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 {
@@ -103,6 +111,8 @@ norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
   const nmb_id op = op_add(m, NMB_OP_NORM, 3, (nmb_id[]){x, w, b}, out);
   nmb_op_attr_set(m->p, op, NMB_SYM("kind", layer ? "layer" : "rms"));
   nmb_op_attr_set(m->p, op, NMB_REAL("eps", m->l->eps));
+  if (m->l->norm_offset > 0)
+    nmb_op_attr_set(m->p, op, NMB_REAL("offset", m->l->norm_offset));
   return out;
 }
 
@@ -163,6 +173,10 @@ scores(maker *m, nmb_id op)
   visible(m, op);
   nmb_op_attr_set(m->p, op, NMB_REAL("scale", m->l->attn.scale));
   nmb_op_attr_set(m->p, op, NMB_INT("causal", 1));
+  if (m->l->attn.cap > 0)
+    nmb_op_attr_set(m->p, op, NMB_REAL("cap", m->l->attn.cap));
+  if (m->l->attn.alibi)
+    nmb_op_attr_set(m->p, op, NMB_INT("alibi", 1));
 }
 
 /* A projection of x to `heads` heads of d, with the norm and rotation it has. */
@@ -175,6 +189,10 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
   const char *norm_name = nmb_format(m->run, "attn.%s_norm", which);
   nmb_id y = qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
+  if (t->clip > 0)
+    nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
+  if (!strcmp(which, "v"))
+    scaled(m, y, t->v_scale);
   if (qk != NMB__QKNORM_NONE)
     y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d, act3(m, which, m->T, n, d));
   if (position && t->rope.dims)
@@ -259,16 +277,19 @@ attn_latent(maker *m, nmb_id x)
   return mla_attend(m, q, c, kr);
 }
 
+/* What attention adds to the hidden state, from its normed input. */
 static nmb_id
-attention(maker *m, nmb_id h)
+attention(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
-  const int64_t H = m->a->hidden;
-  const nmb_id x = norm(m, "attn.norm", h, H, act2(m, "x", m->T, H));
-  const nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
-  const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, H, t->heads * t->dv, t->o_bias,
-                          act2(m, "o", m->T, H));
-  return op2(m, NMB_OP_ADD, h, o, act2(m, "h", m->T, H));
+  const int64_t n = t->heads * t->dv;
+  nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
+  if (m->l->sub_norm)
+    y = norm(m, "attn.sub_norm", y, n, act3(m, "attn", m->T, t->heads, t->dv));
+  const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, m->a->hidden, t->heads * t->dv, t->o_bias,
+                          act2(m, "o", m->T, m->a->hidden));
+  scaled(m, o, m->l->residual);
+  return o;
 }
 
 /* --------------------------------------------------------------- networks */
@@ -290,9 +311,13 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   const nmb_id g = f->gated ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
                             : NMB_NONE;
   const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
-  const nmb_id y = act2(m, "inner", m->T, I);
+  nmb_id y = act2(m, "inner", m->T, I);
   fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
-  return linear(m, name[2], c, y, H, I, f->bias, act2(m, "down", m->T, H));
+  if (m->l->sub_norm)
+    y = norm(m, nmb_format(m->run, "%s.sub_norm", prefix), y, I, act2(m, "inner", m->T, I));
+  const nmb_id d = linear(m, name[2], c, y, H, I, f->bias, act2(m, "down", m->T, H));
+  scaled(m, d, m->l->residual);
+  return d;
 }
 
 static nmb_id
@@ -340,23 +365,56 @@ experts(maker *m, nmb_id x, nmb_id routing)
   const nmb_id op = op_add(m, NMB_OP_MOE, e->expert.bias ? 9 : 6, in, y);
   nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
   fn_attrs(m, op, &e->expert);
+  scaled(m, y, m->l->residual);
   return y;
 }
 
+/* What the network adds to the hidden state, from its normed input. */
 static nmb_id
-feed_forward(maker *m, nmb_id h, nmb_id routing)
+feed_forward(maker *m, nmb_id x, nmb_id routing)
 {
-  const int64_t H = m->a->hidden;
   const nmb__layer *l = m->l;
-  const nmb_id x = norm(m, "ffn.norm", h, H, act2(m, "x", m->T, H));
   if (!l->moe.experts)
-    return op2(m, NMB_OP_ADD, h, network(m, "ffn", NMB__W_FFN, &l->ffn, x),
-               act2(m, "h", m->T, H));
-  nmb_id y = experts(m, x, routing);
-  if (l->moe.shared.width)
-    y = op2(m, NMB_OP_ADD, y, network(m, "shared", NMB__W_SHARED, &l->moe.shared, x),
-            act2(m, "routed", m->T, H));
-  return op2(m, NMB_OP_ADD, h, y, act2(m, "h", m->T, H));
+    return network(m, "ffn", NMB__W_FFN, &l->ffn, x);
+  const nmb_id y = experts(m, x, routing);
+  if (!l->moe.shared.width)
+    return y;
+  return op2(m, NMB_OP_ADD, y, network(m, "shared", NMB__W_SHARED, &l->moe.shared, x),
+             act2(m, "routed", m->T, m->a->hidden));
+}
+
+static nmb_id
+add(maker *m, nmb_id h, nmb_id y)
+{
+  return op2(m, NMB_OP_ADD, h, y, act2(m, "h", m->T, m->a->hidden));
+}
+
+static nmb_id
+hidden_norm(maker *m, const char *name, nmb_id x)
+{
+  return norm(m, name, x, m->a->hidden, act2(m, "x", m->T, m->a->hidden));
+}
+
+/* Norms and residual paths of a layer. */
+static nmb_id
+layer(maker *m, nmb_id h, nmb_id routing)
+{
+  const int64_t place = m->l->place;
+  const bool before = place != NMB__PLACE_POST;
+  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
+  const nmb_id x = before ? hidden_norm(m, "attn.norm", h) : h;
+  nmb_id y = attention(m, x);
+  if (place == NMB__PLACE_PARALLEL || place == NMB__PLACE_PARALLEL2) {
+    const nmb_id x2 = place == NMB__PLACE_PARALLEL ? x : hidden_norm(m, "ffn.norm", h);
+    return add(m, add(m, h, y), feed_forward(m, x2, routing));
+  }
+  if (after)
+    y = hidden_norm(m, "attn.post_norm", y);
+  h = add(m, h, y);
+  y = feed_forward(m, before ? hidden_norm(m, "ffn.norm", h) : h, routing);
+  if (after)
+    y = hidden_norm(m, "ffn.post_norm", y);
+  return add(m, h, y);
 }
 
 /* ----------------------------------------------------------------- blocks */
@@ -408,11 +466,21 @@ static void
 block_embed(maker *m)
 {
   const nmb__arch *a = m->a;
+  m->l = &a->layer[0];
   block_begin(m, "embed");
   const nmb_id ids = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
   const nmb_id table = tensor(m, "embed.table", NMB_ROLE_WEIGHT, a->embed.dtype, a->embed.group, 2,
                               (int64_t[]){a->vocab, a->hidden});
-  const nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->hidden));
+  nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->hidden));
+  scaled(m, h, a->embed_scale);
+  if (a->positions) {
+    m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
+    const nmb_id rows = tensor(m, "embed.positions", NMB_ROLE_WEIGHT, a->embed.dtype,
+                               a->embed.group, 2, (int64_t[]){a->positions, a->hidden});
+    h = add(m, h, op2(m, NMB_OP_EMBED, m->pos, rows, act2(m, "p", m->T, a->hidden)));
+  }
+  if (a->embed_norm)
+    h = hidden_norm(m, "embed.norm", h);
   nmb_block_ends(m->p, m->block, NMB_NONE, h);
 }
 
@@ -425,7 +493,7 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
   if (m->l->moe.experts)
     NMB_TRY(routing_add(m, spec, number, &routing));
   const nmb_id in = act2(m, "h", m->T, m->a->hidden);
-  nmb_block_ends(m->p, m->block, in, feed_forward(m, attention(m, in), routing));
+  nmb_block_ends(m->p, m->block, in, layer(m, in, routing));
   return NMB_OK;
 }
 
@@ -442,7 +510,15 @@ block_head(maker *m)
   const nmb_id x = norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
   const nmb_id w = tensor(m, a->tied ? "head.tied" : "head.out", NMB_ROLE_WEIGHT, a->head.dtype,
                           a->head.group, 2, (int64_t[]){a->vocab, a->hidden});
-  op2(m, NMB_OP_LINEAR, x, w, act2(m, "logits", m->batch, a->vocab));
+  const nmb_id bias = a->head_bias ? vector(m, "head.bias", a->vocab) : NMB_NONE;
+  const nmb_id y = act2(m, "logits", m->batch, a->vocab);
+  op_add(m, NMB_OP_LINEAR, 3, (nmb_id[]){x, w, bias}, y);
+  scaled(m, y, a->logit_scale);
+  if (a->logit_cap > 0) {
+    const nmb_id op = op_add(m, NMB_OP_ACT, 1, &y, act2(m, "logits", m->batch, a->vocab));
+    nmb_op_attr_set(m->p, op, NMB_SYM("fn", "softcap"));
+    nmb_op_attr_set(m->p, op, NMB_REAL("limit", a->logit_cap));
+  }
   nmb_block_ends(m->p, m->block, in, NMB_NONE);
 }
 

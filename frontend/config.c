@@ -39,7 +39,7 @@ static const family_row families[] = {
 #define NFAMILY ((int)(sizeof families / sizeof *families))
 
 /* A key of the file: what it is used for. */
-typedef enum key_kind { K_USE, K_SAY, K_SKIP } key_kind;
+typedef enum key_kind { K_USE, K_SAY, K_SKIP, K_OPEN } key_kind;
 typedef struct key_row {
   key_kind kind;
   const char *key, *family;
@@ -49,13 +49,15 @@ typedef struct key_row {
 } key_row;
 
 #define USE(key, family, field) {K_USE, key, family, NMB__F_##field, NULL, NULL},
-#define SAY(key, value, why) {K_SAY, key, "", 0, value, why},
+#define SAY(key, family, value, why) {K_SAY, key, family, 0, value, why},
+#define OPEN(key, family) {K_OPEN, key, family, 0, NULL, NULL},
 #define SKIP(key, why) {K_SKIP, key, "", 0, NULL, why},
 static const key_row keys[] = {
 #include "frontend/keys.def"
 };
 #undef USE
 #undef SAY
+#undef OPEN
 #undef SKIP
 #define NKEY ((int)(sizeof keys / sizeof *keys))
 
@@ -213,16 +215,30 @@ expectation(nmb_run *run, const field_row *f)
   }
 }
 
+/* A number per layer, the same for all: as good as one number. */
+static bool
+all_alike(const json_t *v)
+{
+  for (size_t i = 1; i < json_array_size(v); i++)
+    if (!json_equal(json_array_get(v, 0), json_array_get(v, i)))
+      return false;
+  return json_array_size(v) > 0;
+}
+
 /* null: the feature is not there; for numbers that cannot be 0, the default. */
 static bool
 value_read(const field_row *f, const json_t *v, nmb__setting *s)
 {
+  if (f->type == INT && all_alike(v))
+    v = json_array_get(v, 0);
   if (json_is_null(v)) {
     if (f->type == INT || f->type == BOOL)
       s->i = 0, s->r = 0;
+    if (f->type == REAL && !(f->lo < 0 || f->lo > 0))
+      s->r = 0;
     if (f->type == JSON)
       s->j = NULL;
-    return f->lo <= 0;
+    return f->type != INT || f->lo <= 0;
   }
   switch (f->type) {
   case INT:
@@ -297,6 +313,20 @@ say_key(reader *r, const char *path, const char *key, const json_t *v, const key
   return NMB_OK;
 }
 
+static nmb_status key_read(reader *r, const char *prefix, const char *key, const json_t *v);
+
+static nmb_status
+open_key(reader *r, const char *path, const char *key, const json_t *v)
+{
+  if (!json_is_object(v) || strlen(path) > 100)
+    return bad_value(r, path, key, v, "an object");
+  const char *prefix = nmb_format(r->run, "%s.", path), *k;
+  json_t *x;
+  json_object_foreach ((json_t *)(uintptr_t)v, k, x)
+    NMB_TRY(key_read(r, prefix, k, x));
+  return NMB_OK;
+}
+
 static nmb_status
 key_read(reader *r, const char *prefix, const char *key, const json_t *v)
 {
@@ -304,6 +334,8 @@ key_read(reader *r, const char *prefix, const char *key, const json_t *v)
   const key_row *row = key_find(r->c->family, key);
   if (!row)
     return unknown_key(r, path, key);
+  if (row->kind == K_OPEN)
+    return open_key(r, path, key, v);
   if (row->kind == K_SAY)
     return say_key(r, path, key, v, row);
   if (row->kind == K_USE && row->field != NMB__F_NFIELD)
@@ -343,29 +375,62 @@ object_read(reader *r, json_t *top)
   return NMB_OK;
 }
 
+/* Files that say only the class of the model. */
+static const char *
+type_of(const json_t *o)
+{
+  static const char *const known[][2] = {{"Grok1ModelForCausalLM", "grok-1"}};
+  const json_t *t = json_object_get(o, "model_type");
+  if (t)
+    return json_string_value(t);
+  if (json_is_object(json_object_get(o, "ssm_cfg")))
+    return "mamba2"; /* the state-space authors' own files */
+  const char *a = json_string_value(json_array_get(json_object_get(o, "architectures"), 0));
+  for (size_t i = 0; a && i < sizeof known / sizeof *known; i++)
+    if (!strcmp(known[i][0], a))
+      return known[i][1];
+  return "";
+}
+
+static nmb_status
+family_unknown(const reader *r, const char *type)
+{
+  static const char *const missing[][2] = {
+#define X(name, what) {name, what},
+#include "frontend/missing.def"
+#undef X
+  };
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+    if (!strcmp(missing[i][0], type))
+      return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
+                      "model_type '%s' needs %s, which the graph does not have", type,
+                      missing[i][1]);
+  const char *names[NFAMILY];
+  for (int i = 0; i < NFAMILY; i++)
+    names[i] = families[i].name;
+  return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
+                  "model_type '%s' is not known%s", type,
+                  nmb__hint(r->run, type, names, NFAMILY));
+}
+
 static nmb_status
 family_read(reader *r, const json_t *top)
 {
   const json_t *inner = json_object_get(top, "text_config");
   if (inner && !json_is_object(inner))
     return bad_value(r, "text_config", "text_config", inner, "an object");
-  const json_t *type = json_object_get(inner ? inner : top, "model_type");
-  if (!type && inner)
-    type = json_object_get(top, "model_type");
+  const char *type = type_of(inner ? inner : top);
+  if (type && !*type && inner)
+    type = type_of(top);
   if (!type)
+    return bad_value(r, "model_type", "model_type",
+                     json_object_get(inner ? inner : top, "model_type"), "a text");
+  if (!*type)
     return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->file, 0, 0},
                     "no key 'model_type': the family of the model is unknown");
-  if (!json_is_string(type))
-    return bad_value(r, "model_type", "model_type", type, "a text");
-  const family_row *f = family_find(json_string_value(type));
-  if (!f) {
-    const char *names[NFAMILY];
-    for (int i = 0; i < NFAMILY; i++)
-      names[i] = families[i].name;
-    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
-                    "model_type '%s' is not supported%s", json_string_value(type),
-                    nmb__hint(r->run, json_string_value(type), names, NFAMILY));
-  }
+  const family_row *f = family_find(type);
+  if (!f)
+    return family_unknown(r, type);
   r->c->family = f->name;
   for (int i = 0; i < NMB__F_NFIELD; i++)
     set_text(r->run, &r->c->set[i], &fields[i], fields[i].dflt);

@@ -95,6 +95,8 @@ pieces_ffn(list *s, const char *prefix, nmb__part part, nmb__class c, const nmb_
   if (f->gated)
     matrix(s, nmb_format(s->run, "%s.gate", prefix), part, c, f->width, H, f->bias);
   matrix(s, nmb_format(s->run, "%s.up", prefix), part, c, f->width, H, f->bias);
+  if (s->l->sub_norm)
+    norm(s, nmb_format(s->run, "%s.sub_norm", prefix), NMB__P_NORM, f->width);
   matrix(s, nmb_format(s->run, "%s.down", prefix), part, c, H, f->width, f->bias);
 }
 
@@ -123,13 +125,23 @@ static void
 pieces_layer(list *s, int64_t H)
 {
   const nmb__attn *t = &s->l->attn;
-  norm(s, "attn.norm", NMB__P_NORM, H);
+  const int64_t place = s->l->place;
+  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
+  if (place != NMB__PLACE_POST)
+    norm(s, "attn.norm", NMB__P_NORM, H);
+  if (after)
+    norm(s, "attn.post_norm", NMB__P_NORM, H);
   if (t->mla)
     pieces_mla(s, H);
   else
     pieces_heads(s, H);
+  if (s->l->sub_norm)
+    norm(s, "attn.sub_norm", NMB__P_NORM, t->heads * t->dv);
   matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, t->heads * t->dv, t->o_bias);
-  norm(s, "ffn.norm", NMB__P_NORM, H);
+  if (place != NMB__PLACE_POST && place != NMB__PLACE_PARALLEL)
+    norm(s, "ffn.norm", NMB__P_NORM, H);
+  if (after)
+    norm(s, "ffn.post_norm", NMB__P_NORM, H);
   if (s->l->moe.experts)
     pieces_moe(s, H);
   else
@@ -148,10 +160,17 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
   }
   s.v[s.n++] = (nmb__piece){"embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab,
                             a->hidden,     1,            a->embed};
+  if (a->positions)
+    s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP, a->positions,
+                              a->hidden,         1,            a->embed};
+  if (a->embed_norm)
+    norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
   norm(&s, "head.norm", NMB__P_NORM, a->hidden);
   if (!a->tied)
     s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab, a->hidden, 1,
                               a->head};
+  if (a->head_bias)
+    add(&s, "head.bias", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_NORM, a->vocab, 1, 1);
   return s.n;
 }
 

@@ -17,10 +17,13 @@ typedef enum nmb__field {
 
 /* Members are 64-bit numbers only, so that two specs are equal iff their bytes are. */
 enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS };
+enum { NMB__PLACE_PRE, NMB__PLACE_POST, NMB__PLACE_SANDWICH, NMB__PLACE_PARALLEL,
+       NMB__PLACE_PARALLEL2 };
 enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL };
 enum { NMB__ACT_SILU, NMB__ACT_GELU, NMB__ACT_GELU_TANH, NMB__ACT_RELU, NMB__ACT_RELU2,
        NMB__ACT_SWIGLU_OAI, NMB__NACT };
-enum { NMB__SCORE_SOFTMAX, NMB__SCORE_SIGMOID, NMB__SCORE_TOPK_SOFTMAX, NMB__NSCORE };
+enum { NMB__SCORE_SOFTMAX, NMB__SCORE_SIGMOID, NMB__SCORE_TOPK_SOFTMAX, NMB__SCORE_SPARSEMIXER,
+       NMB__NSCORE };
 enum { NMB__ROPE_PLAIN, NMB__ROPE_LINEAR, NMB__ROPE_LLAMA3, NMB__ROPE_YARN,
        NMB__ROPE_DYNAMIC, NMB__ROPE_LONG, NMB__NROPE };
 
@@ -35,8 +38,9 @@ typedef struct nmb__attn {
   int64_t bias, o_bias;      /* booleans */
   int64_t qk_norm;
   int64_t window, sink;      /* window 0: none */
+  int64_t alibi;             /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
-  double scale;
+  double scale, cap, clip, v_scale; /* cap, clip 0: none */
   nmb__rope rope;
 } nmb__attn;
 
@@ -76,8 +80,8 @@ typedef struct nmb__layer {
   nmb__attn attn;
   nmb__ffn ffn; /* width 0: none */
   nmb__moe moe;
-  int64_t norm;
-  double eps;
+  int64_t norm, place, sub_norm;
+  double eps, norm_offset, residual; /* residual: factor on what is added */
   int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* stored formats */
 } nmb__layer;
 
@@ -91,6 +95,9 @@ typedef struct nmb__arch {
   const char *name, *family, *path;
   uint64_t hash; /* of the bytes of the file */
   int64_t hidden, vocab, nlayer, tied, mtp, context;
+  int64_t positions; /* rows of a learned table; 0: none */
+  int64_t embed_norm, head_bias;
+  double embed_scale, logit_scale, logit_cap; /* cap 0: none */
   const nmb__layer *layer; /* [nlayer] */
   int ndistinct;
   const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */

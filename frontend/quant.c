@@ -80,7 +80,7 @@ method_int4(quant *q)
   const json_t *bits = json_object_get(q->j, "bits");
   if (json_integer_value(bits) != 4)
     return bad(q, "bits", bits, "4");
-  q->format.dtype = NMB_DT_I4;
+  q->format.dtype = NMB_DT_I4Z;
   return group_of(q, q->j, "group_size");
 }
 
@@ -101,9 +101,12 @@ method_groups(quant *q)
   } else if (!strcmp(type, "float") && bits == 4 &&
              json_integer_value(json_object_get(w, "group_size")) == 32)
     q->format.dtype = NMB_DT_MXFP4;
+  else if (!strcmp(type, "float") && bits == 4 &&
+           json_integer_value(json_object_get(w, "group_size")) == 16)
+    q->format.dtype = NMB_DT_NVFP4;
   else
     return bad(q, "config_groups.group_0.weights", w,
-               "8 bit float, 4 bit int in groups, or 4 bit float in groups of 32");
+               "8 bit float, 4 bit int in groups, or 4 bit float in groups of 16 or 32");
   return NMB_OK;
 }
 
@@ -111,6 +114,24 @@ static nmb_status
 method_plain8(quant *q)
 {
   q->format.dtype = NMB_DT_F8E4M3;
+  return NMB_OK;
+}
+
+static nmb_status
+method_bitsandbytes(quant *q)
+{
+  const json_t *four = json_object_get(q->j, "load_in_4bit");
+  if (!json_is_true(four) || strcmp(text_of(q->j, "bnb_4bit_quant_type"), "nf4"))
+    return bad(q, "bnb_4bit_quant_type", json_object_get(q->j, "bnb_4bit_quant_type"),
+               "nf4 with load_in_4bit");
+  q->format.dtype = NMB_DT_NF4;
+  return NMB_OK;
+}
+
+static nmb_status
+method_bitnet(quant *q)
+{
+  q->format.dtype = NMB_DT_TERNARY;
   return NMB_OK;
 }
 
@@ -130,7 +151,8 @@ static const struct {
     {"fp8", method_fp8},         {"mxfp4", method_mxfp4},
     {"gptq", method_int4},       {"awq", method_int4},
     {"fbgemm_fp8", method_plain8}, {"compressed-tensors", method_groups},
-    {"modelopt", method_groups},
+    {"modelopt", method_groups},   {"bitsandbytes", method_bitsandbytes},
+    {"bitnet", method_bitnet},
 };
 
 /* ---------------------------------------------------------------- patterns */
@@ -231,7 +253,8 @@ method_read(quant *q)
     if (!strcmp(methods[i].name, name))
       return methods[i].read(q);
   return bad(q, "quant_method", m,
-             "one of fp8, mxfp4, gptq, awq, fbgemm_fp8, compressed-tensors, modelopt");
+             "one of fp8, mxfp4, gptq, awq, fbgemm_fp8, compressed-tensors, modelopt, "
+             "bitsandbytes, bitnet");
 }
 
 nmb_status

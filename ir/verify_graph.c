@@ -186,8 +186,9 @@ check_norm(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
   for (int i = 1; i < c->o->nin; i++)
-    NMB_TRY(want(c, "elements of the weight", nmb_tensor_count(c->in[i]),
-                 x->dim[x->rank - 1]));
+    /* over the last dimensions that the weight covers: one head, or all of a row */
+    NMB_TRY(want_matrix(c, "the input", x, nmb_tensor_count(x) / nmb_tensor_count(c->in[i]),
+                        nmb_tensor_count(c->in[i])));
   return want_same(c, "the output", c->out[0], x);
 }
 

@@ -58,6 +58,8 @@ lower(nmb_prog *p, nmb_id id)
   const nmb_id d = grouped(p, id, "routed_down", a, o.in[5], bias ? o.in[8] : NMB_NONE);
   const nmb_id c = insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, o.in[1], o.in[2]}, o.out[0]);
   nmb_op_attr_set(p, c, routing);
+  if (nmb_op_attr(&o, "scale"))
+    nmb_op_attr_set(p, c, *nmb_op_attr(&o, "scale"));
   nmb_op_erase(p, id);
 }
 
