@@ -24,9 +24,10 @@ nmb_status
 nmb_prog_verify(nmb_run *run, const nmb_prog *p, nmb_bits sections)
 {
   static nmb_status (*const check[NMB_NSECTION])(nmb_run *, const nmb_prog *) = {
-      [NMB_GRAPH] = nmb__verify_graph,
-      [NMB_GROUPS] = nmb__verify_groups,
-      [NMB_DISPATCH] = nmb__verify_dispatch,
+      [NMB_GRAPH] = nmb__verify_graph,       [NMB_GROUPS] = nmb__verify_groups,
+      [NMB_DISPATCH] = nmb__verify_dispatch, [NMB_MAPPING] = nmb__verify_mapping,
+      [NMB_SCHEDULE] = nmb__verify_schedule, [NMB_MEMORY] = nmb__verify_memory,
+      [NMB_CODE] = nmb__verify_code,
   };
   for (int s = 0; s < NMB_NSECTION; s++)
     if ((p->present & sections & NMB_BIT(s)) && check[s])

@@ -121,37 +121,6 @@ check_engine(nmb_run *run, const nmb_prog *p, nmb_id id)
   return NMB_OK;
 }
 
-/* A cache that one kernel writes and another reads lies in one memory for both. */
-static nmb_status
-check_caches(nmb_run *run, const nmb_prog *p)
-{
-  nmb_id *user = NMB_NEW(run, nmb_id, p->ntensor);
-  for (int i = 0; i < p->ntensor; i++)
-    user[i] = NMB_NONE;
-  for (nmb_id id = 0; id < p->nkernel; id++)
-    for (int i = 0; i < p->kernel[id].nop; i++) {
-      const nmb_op *o = &p->op[p->kernel[id].op[i]];
-      for (int j = 0; j < o->nin; j++) {
-        const nmb_id root = nmb_tensor_root(p, o->in[j]);
-        const nmb_role role = p->tensor[root].role;
-        if (role != NMB_ROLE_KV && role != NMB_ROLE_STATE)
-          continue;
-        if (user[root] == NMB_NONE)
-          user[root] = id;
-        const nmb_id a = p->hw->engine[p->kernel[user[root]].engine].resident;
-        const nmb_id b = p->hw->engine[p->kernel[id].engine].resident;
-        if (a != b)
-          return nmb_fail(
-              run, NMB_UNVERIFIED, p->tensor[root].loc,
-              "cache %%%s of block %s is in memory %s for %s, but in %s for %s",
-              p->tensor[root].name, p->block[o->block].name, p->hw->mem[a].name,
-              nmb__kernel_text(run, p, user[root]), p->hw->mem[b].name,
-              nmb__kernel_text(run, p, id));
-      }
-    }
-  return NMB_OK;
-}
-
 nmb_status
 nmb__verify_dispatch(nmb_run *run, const nmb_prog *p)
 {
@@ -160,5 +129,5 @@ nmb__verify_dispatch(nmb_run *run, const nmb_prog *p)
                     "section dispatch is there, but no machine is set");
   for (int i = 0; i < p->nkernel; i++)
     NMB_TRY(check_engine(run, p, i));
-  return check_caches(run, p);
+  return NMB_OK;
 }

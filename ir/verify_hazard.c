@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Verifier of code, second half: what touches the same bytes happens in order.
+ *
+ * What is known to be over when an instruction starts:
+ *   - what it waits for;
+ *   - on engines that do one thing at a time, all that stands before it in its queue;
+ *   - on engines that compute in memory, what stands before it and shares a channel,
+ *     up to the last SYNC all of it;
+ *   - what was over when any of these started.
+ * This is kept as a vector clock: for each queue, how many of its first
+ * instructions are over.  A wait for a single instruction of an engine in memory
+ * says nothing of those before it on other channels: it enters the clock only if
+ * they are over already, and is else looked at one by one ("direct" below).
+ *
+ * Accesses are kept for each slot, queue and direction in queue order.  A new one
+ * is compared with the tail of each list that its clock does not cover, which is
+ * empty in well synchronised code but for other channels of its own queue.
+ * Blocks are apart: one starts when the one before it has ended.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ir/verify_code.h"
+
+typedef struct access {
+  nmb_id insn;
+  const nmb_operand *o;
+} access;
+
+typedef struct list {
+  int n, cap;
+  access *v;
+} list;
+
+typedef struct ctx {
+  nmb_run *run;
+  const nmb_prog *p;
+  int nq, first, end; /* queues; instructions of the block: [first, end) */
+  int *at;            /* [ninsn] place in its queue, from 1 */
+  int *clock;         /* [(insn - first) * nq + queue] */
+  bool *done;         /* [ninsn] put in order */
+  list *use;          /* [(slot * nq + queue) * 2 + write] */
+  nmb_id **alias;     /* [nslot] slots that share bytes with it at other times; ends with
+                         NMB_NONE */
+  int64_t *filled;    /* [nslot] bytes written */
+  bool *given;        /* [nslot] holds its value when the block starts */
+} ctx;
+
+static bool
+in_memory(const ctx *c, nmb_id engine)
+{
+  return c->p->hw->engine[engine].in_memory;
+}
+
+static bool
+share_channel(const nmb_insn *a, const nmb_insn *b)
+{
+  if (!a->place.nchannel || !b->place.nchannel) /* all channels */
+    return true;
+  return a->place.channel0 < b->place.channel0 + b->place.nchannel &&
+         b->place.channel0 < a->place.channel0 + a->place.nchannel;
+}
+
+static int *
+clock_of(const ctx *c, nmb_id insn)
+{
+  return c->clock + (size_t)(insn - c->first) * (size_t)c->nq;
+}
+
+/* -------------------------------------------------------------------- order */
+static void
+clock_join(const ctx *c, int *into, const int *from)
+{
+  for (int q = 0; q < c->nq; q++)
+    if (from[q] > into[q])
+      into[q] = from[q];
+}
+
+/* `b` starts after `a` is over. */
+static void
+clock_over(const ctx *c, int *clock, nmb_id a)
+{
+  const nmb_insn *n = &c->p->insn[a];
+  clock_join(c, clock, clock_of(c, a));
+  const bool alone =
+      in_memory(c, n->engine) && n->kind != NMB_INSN_SYNC && n->place.nchannel;
+  if (c->at[a] > clock[n->engine] && (!alone || clock[n->engine] == c->at[a] - 1))
+    clock[n->engine] = c->at[a];
+}
+
+/* before: the instruction before it in its queue; NMB_NONE. */
+static void
+set_clock(const ctx *c, nmb_id id, nmb_id before)
+{
+  const nmb_insn *n = &c->p->insn[id];
+  int *clock = clock_of(c, id);
+  if (before != NMB_NONE) {
+    clock_join(c, clock, clock_of(c, before));
+    const nmb_insn *b = &c->p->insn[before];
+    if (!in_memory(c, n->engine) || !b->place.nchannel || b->kind == NMB_INSN_SYNC ||
+        (!n->place.nchannel && n->kind != NMB_INSN_SYNC))
+      clock[n->engine] = c->at[before];
+  }
+  for (int i = 0; i < n->nwait; i++)
+    clock_over(c, clock, n->wait[i]);
+}
+
+static nmb_status
+check_waits(const ctx *c, nmb_id id)
+{
+  const nmb_insn *n = &c->p->insn[id];
+  for (int i = 0; i < n->nwait; i++)
+    if (n->wait[i] < c->first || n->wait[i] >= c->end || n->wait[i] == id)
+      return nmb_fail(
+          c->run, NMB_UNVERIFIED, NMB_NOLOC,
+          "%s waits for %d, expected another instruction of its block, %d to %d",
+          nmb__insn_text(c->run, c->p, id), (int)n->wait[i], c->first, c->end - 1);
+  return NMB_OK;
+}
+
+static bool
+ready(const ctx *c, nmb_id id)
+{
+  const nmb_insn *n = &c->p->insn[id];
+  for (int i = 0; i < n->nwait; i++)
+    if (!c->done[n->wait[i]])
+      return false;
+  return true;
+}
+
+/* The first instruction of a queue that cannot start, and what it waits for. */
+static nmb_status
+deadlock(const ctx *c, nmb_id id)
+{
+  const nmb_insn *n = &c->p->insn[id];
+  int i = 0;
+  while (c->done[n->wait[i]])
+    i++;
+  return nmb_fail(
+      c->run, NMB_UNVERIFIED, NMB_NOLOC,
+      "%s waits for %s, which waits in its turn or stands behind one that does",
+      nmb__insn_text(c->run, c->p, id), nmb__insn_text(c->run, c->p, n->wait[i]));
+}
+
+/* ---------------------------------------------------------------- rectangles */
+/* Bytes of an operand as addresses of the memory. */
+typedef struct rect {
+  int64_t at, rows, width, stride;
+} rect;
+
+static rect
+rect_of(const nmb_prog *p, const nmb_operand *o)
+{
+  const int64_t at = p->slot[o->slot].offset + o->offset;
+  if (o->stride == 0)
+    return (rect){at, 1, o->row_bytes, 0};
+  if (o->rows == 1 || o->stride <= o->row_bytes)
+    return (rect){at, 1, (o->rows - 1) * o->stride + o->row_bytes, 0};
+  return (rect){at, o->rows, o->row_bytes, o->stride};
+}
+
+static int64_t
+rect_end(const rect *r)
+{
+  return r->at + (r->rows - 1) * r->stride + r->width;
+}
+
+/* Does a row of r meet [lo, hi)? */
+static bool
+meets(const rect *r, int64_t lo, int64_t hi)
+{
+  if (hi <= r->at || lo >= rect_end(r))
+    return false;
+  if (r->rows == 1 || lo <= r->at)
+    return true;
+  const int64_t k = (lo - r->at) / r->stride, row = r->at + k * r->stride;
+  return lo < row + r->width || (hi > row + r->stride && k + 1 < r->rows);
+}
+
+/* Beyond so many rows of different strides, bounds stand for the rows. */
+#define MOST_ROWS 4096
+
+static bool
+rects_meet(const rect *a, const rect *b)
+{
+  if (a->at >= rect_end(b) || b->at >= rect_end(a))
+    return false;
+  if (b->rows == 1)
+    return meets(a, b->at, rect_end(b));
+  if (a->rows == 1)
+    return meets(b, a->at, rect_end(a));
+  const rect *few = a->rows < b->rows ? a : b, *many = few == a ? b : a;
+  if (few->rows > MOST_ROWS)
+    return true;
+  for (int64_t i = 0; i < few->rows; i++)
+    if (meets(many, few->at + i * few->stride, few->at + i * few->stride + few->width))
+      return true;
+  return false;
+}
+
+/* ------------------------------------------------------------------- hazards */
+static list *
+use_of(const ctx *c, nmb_id slot, int queue, bool write)
+{
+  return &c->use[((size_t)slot * (size_t)c->nq + (size_t)queue) * 2 + write];
+}
+
+static void
+record(ctx *c, nmb_id id, const nmb_operand *o)
+{
+  list *l = use_of(c, o->slot, c->p->insn[id].engine, o->write);
+  if (l->n == l->cap) {
+    access *old = l->v;
+    l->cap = l->cap ? 2 * l->cap : 8;
+    l->v = NMB_NEW(c->run, access, l->cap);
+    if (l->n)
+      memcpy(l->v, old, (size_t)l->n * sizeof *old);
+  }
+  l->v[l->n++] = (access){id, o};
+  if (o->write)
+    c->filled[o->slot] += o->rows * o->row_bytes;
+}
+
+/* Is `a`, which the clock of `b` does not cover, over all the same? */
+static bool
+over(const ctx *c, nmb_id a, nmb_id b)
+{
+  const nmb_insn *x = &c->p->insn[a], *y = &c->p->insn[b];
+  if (x->engine == y->engine && share_channel(x, y))
+    return true;
+  for (int i = 0; i < y->nwait; i++) {
+    const nmb_insn *w = &c->p->insn[y->wait[i]];
+    if (y->wait[i] == a ||
+        (w->engine == x->engine && c->at[a] < c->at[y->wait[i]] && share_channel(x, w)))
+      return true;
+  }
+  return false;
+}
+
+/* The memory inside an engine that computes in memory has a part for each channel. */
+static bool
+apart(const ctx *c, const nmb_insn *a, const nmb_insn *b, nmb_id mem)
+{
+  return a->engine == b->engine && in_memory(c, a->engine) && c->p->hw->mem[mem].local &&
+         !share_channel(a, b);
+}
+
+static nmb_status
+hazard(const ctx *c, nmb_id a, const nmb_operand *x, nmb_id b, const nmb_operand *y)
+{
+  const nmb_prog *p = c->p;
+  return nmb_fail(
+      c->run, NMB_UNVERIFIED, NMB_NOLOC,
+      "%s %s %%%s in slot %d of %s, which %s %s%s, but nothing orders the two",
+      nmb__insn_text(c->run, p, b), y->write ? "writes" : "reads",
+      p->tensor[y->tensor].name, (int)y->slot, p->hw->mem[y->mem].name,
+      nmb__insn_text(c->run, p, a), x->write ? "writes" : "reads",
+      x->slot == y->slot ? ""
+                         : nmb_format(c->run, " as slot %d (%%%s)", (int)x->slot,
+                                      p->tensor[x->tensor].name));
+}
+
+static nmb_status
+check_list(const ctx *c, const list *l, int covered, nmb_id id, const nmb_operand *o,
+           const rect *r)
+{
+  for (int i = l->n - 1; i >= 0 && c->at[l->v[i].insn] > covered; i--) {
+    const access *a = &l->v[i];
+    if (a->insn == id || apart(c, &c->p->insn[a->insn], &c->p->insn[id], o->mem))
+      continue;
+    const rect x = rect_of(c->p, a->o);
+    if (rects_meet(&x, r) && !over(c, a->insn, id))
+      return hazard(c, a->insn, a->o, id, o);
+  }
+  return NMB_OK;
+}
+
+static nmb_status
+check_slot(const ctx *c, nmb_id slot, nmb_id id, const nmb_operand *o, const rect *r)
+{
+  const int *clock = clock_of(c, id);
+  for (int q = 0; q < c->nq; q++) {
+    NMB_TRY(check_list(c, use_of(c, slot, q, true), clock[q], id, o, r));
+    if (o->write)
+      NMB_TRY(check_list(c, use_of(c, slot, q, false), clock[q], id, o, r));
+  }
+  return NMB_OK;
+}
+
+/* Something has put a value where it reads. */
+static nmb_status
+check_filled(const ctx *c, nmb_id id, const nmb_operand *o, const rect *r)
+{
+  const nmb_prog *p = c->p;
+  if (o->write || c->given[o->slot] ||
+      c->filled[o->slot] >= nmb_tensor_bytes(&p->tensor[o->tensor]))
+    return NMB_OK;
+  for (int q = 0; q < c->nq; q++) {
+    const list *l = use_of(c, o->slot, q, true);
+    for (int i = l->n - 1; i >= 0; i--) {
+      const rect x = rect_of(p, l->v[i].o);
+      if (rects_meet(&x, r) && !apart(c, &p->insn[l->v[i].insn], &p->insn[id], o->mem))
+        return NMB_OK;
+    }
+  }
+  return nmb_fail(c->run, NMB_UNVERIFIED, NMB_NOLOC,
+                  "%s reads %%%s in slot %d of %s at byte %" PRId64
+                  ", which nothing has written",
+                  nmb__insn_text(c->run, p, id), p->tensor[o->tensor].name, (int)o->slot,
+                  p->hw->mem[o->mem].name, o->offset);
+}
+
+static nmb_status
+check_accesses(ctx *c, nmb_id id)
+{
+  const nmb_insn *n = &c->p->insn[id];
+  for (int i = 0; i < n->nopnd; i++) {
+    const nmb_operand *o = &n->opnd[i];
+    const rect r = rect_of(c->p, o);
+    NMB_TRY(check_slot(c, o->slot, id, o, &r));
+    for (const nmb_id *s = c->alias[o->slot]; *s != NMB_NONE; s++)
+      NMB_TRY(check_slot(c, *s, id, o, &r));
+    NMB_TRY(check_filled(c, id, o, &r));
+  }
+  for (int i = 0; i < n->nopnd; i++)
+    record(c, id, &n->opnd[i]);
+  return NMB_OK;
+}
+
+/* -------------------------------------------------------------------- blocks */
+/* Takes instructions from the heads of the queues as their waits allow. */
+static nmb_status
+check_block(ctx *c)
+{
+  const nmb_prog *p = c->p;
+  nmb_id **queue = NMB_NEW(c->run, nmb_id *, c->nq);
+  int *n = NMB_NEW(c->run, int, c->nq), *head = NMB_NEW(c->run, int, c->nq);
+  for (int i = c->first; i < c->end; i++) {
+    NMB_TRY(check_waits(c, i));
+    c->at[i] = ++n[p->insn[i].engine];
+  }
+  for (int q = 0; q < c->nq; q++) {
+    queue[q] = NMB_NEW(c->run, nmb_id, n[q]);
+    n[q] = 0;
+  }
+  for (int i = c->first; i < c->end; i++)
+    queue[p->insn[i].engine][n[p->insn[i].engine]++] = i;
+  for (int left = c->end - c->first; left > 0;) {
+    const int before = left;
+    nmb_id stuck = NMB_NONE;
+    for (int q = 0; q < c->nq; q++)
+      for (; head[q] < n[q]; head[q]++, left--) {
+        const nmb_id id = queue[q][head[q]];
+        if (!ready(c, id)) {
+          stuck = id;
+          break;
+        }
+        set_clock(c, id, head[q] ? queue[q][head[q] - 1] : NMB_NONE);
+        NMB_TRY(check_accesses(c, id));
+        c->done[id] = true;
+      }
+    if (left == before)
+      return deadlock(c, stuck);
+  }
+  return NMB_OK;
+}
+
+/* Inputs lie in the home of the host; the hidden state where the block that runs
+ * most often leaves it. */
+static nmb_id
+hidden_mem(const nmb_prog *p, const nmb_id *kernel)
+{
+  nmb_id best = NMB_NONE;
+  for (int b = 0; b < p->nblock; b++) {
+    const nmb_id def = p->block[b].out == NMB_NONE
+                           ? NMB_NONE
+                           : p->tensor[nmb_tensor_root(p, p->block[b].out)].def;
+    if (def != NMB_NONE &&
+        (best == NMB_NONE || p->block[b].repeat > p->block[p->op[best].block].repeat))
+      best = def;
+  }
+  const nmb_id engine = best == NMB_NONE ? p->hw->host : p->kernel[kernel[best]].engine;
+  return p->hw->engine[engine].home;
+}
+
+static void
+find_given(const ctx *c)
+{
+  const nmb_prog *p = c->p;
+  nmb_id *kernel = NMB_NEW(c->run, nmb_id, p->nop + 1);
+  for (int k = 0; k < p->nkernel; k++)
+    for (int i = 0; i < p->kernel[k].nop; i++)
+      kernel[p->kernel[k].op[i]] = k;
+  const nmb_id hidden = hidden_mem(p, kernel), home = p->hw->engine[p->hw->host].home;
+  for (int i = 0; i < p->nslot; i++) {
+    const nmb_slot *s = &p->slot[i];
+    const nmb_tensor *t = &p->tensor[s->tensor];
+    const nmb_id in = p->block[t->block].in;
+    const bool state = in != NMB_NONE && nmb_tensor_root(p, in) == s->tensor;
+    c->given[i] =
+        s->resident || (t->def == NMB_NONE && s->mem == (state ? hidden : home));
+  }
+}
+
+/* Transient slots of one block that share bytes: O(n^2) at worst, in practice the
+ * slots of a block, some hundred. */
+static void
+find_aliases(const ctx *c)
+{
+  const nmb_prog *p = c->p;
+  nmb_id *found = NMB_NEW(c->run, nmb_id, p->nslot + 1);
+  for (int i = 0; i < p->nslot; i++) {
+    const nmb_slot *a = &p->slot[i];
+    int n = 0;
+    for (int j = 0; j < p->nslot; j++) {
+      const nmb_slot *b = &p->slot[j];
+      if (j != i && a->mem == b->mem && !a->resident && !b->resident &&
+          a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes &&
+          p->tensor[a->tensor].block == p->tensor[b->tensor].block)
+        found[n++] = j;
+    }
+    c->alias[i] = NMB_NEW(c->run, nmb_id, n + 1);
+    memcpy(c->alias[i], found, (size_t)n * sizeof *found);
+    c->alias[i][n] = NMB_NONE;
+  }
+}
+
+nmb_status
+nmb__verify_hazards(nmb_run *run, const nmb_prog *p)
+{
+  ctx c = {.run = run, .p = p, .nq = p->hw->nengine};
+  const size_t slots = (size_t)p->nslot + 1;
+  c.at = NMB_NEW(run, int, p->ninsn + 1);
+  c.done = NMB_NEW(run, bool, p->ninsn + 1);
+  c.alias = NMB_NEW(run, nmb_id *, slots);
+  c.filled = NMB_NEW(run, int64_t, slots);
+  c.given = NMB_NEW(run, bool, slots);
+  c.use = NMB_NEW(run, list, slots * (size_t)c.nq * 2);
+  find_aliases(&c);
+  find_given(&c);
+  while (c.end < p->ninsn) { /* slots belong to one block: their lists need no clearing */
+    for (c.first = c.end;
+         c.end < p->ninsn && p->insn[c.end].block == p->insn[c.first].block;)
+      c.end++;
+    c.clock = NMB_NEW(run, int, (size_t)(c.end - c.first) * (size_t)c.nq);
+    NMB_TRY(check_block(&c));
+  }
+  return NMB_OK;
+}
