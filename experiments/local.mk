@@ -1,1 +1,3 @@
-# files of this folder
+experimentsdir = $(pkgdatadir)/experiments
+dist_experiments_DATA = experiments/moe.cfg experiments/moe-small.cfg experiments/dense.cfg \
+  experiments/buffer.cfg

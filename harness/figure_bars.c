@@ -137,6 +137,18 @@ write_ticks(const bars *b)
             b->ngroup - 0.5 + MEAN_GAP / 2, b->ngroup - 0.5 + MEAN_GAP / 2);
 }
 
+/* Is there a value to draw in this data set, or (`interval`) an interval? */
+static bool
+has_any(const bars *b, int facet, int series, bool interval)
+{
+  for (int g = 0; g < b->ngroup + b->mean; g++) {
+    const nmb__bar *bar = bar_at(b, facet, g, series);
+    if (interval ? nmb__interval_seen(bar->mean) : bar->missing == NULL)
+      return true;
+  }
+  return false;
+}
+
 static void
 write_boxes(bars *b, int facet)
 {
@@ -145,9 +157,10 @@ write_boxes(bars *b, int facet)
   for (int s = 0; s < b->nseries; s++) {
     const nmb__style st =
         nmb__style_of(d->run, d->store, d->fig->series, d->series.value[s]);
-    fprintf(b->page.gp,
-            ", \\\n  '%s.dat' index %d using 1:2:(%.4g) with boxes lw 0.6 fc rgb '%s'",
-            d->fig->name, facet * b->nseries + s, 2 * half, st.rgb);
+    if (has_any(b, facet, s, false))
+      fprintf(b->page.gp,
+              ", \\\n  '%s.dat' index %d using 1:2:(%.4g) with boxes lw 0.6 fc rgb '%s'",
+              d->fig->name, facet * b->nseries + s, 2 * half, st.rgb);
     for (int g = 0; g < b->ngroup + b->mean; g++) {
       const nmb__bar *bar = bar_at(b, facet, g, s);
       if (bar->missing == NULL)
@@ -156,16 +169,6 @@ write_boxes(bars *b, int facet)
     }
   }
   nmb__page_hatched(&b->page);
-}
-
-/* Is there an interval to draw in this data set? */
-static bool
-has_interval(const bars *b, int facet, int series)
-{
-  for (int g = 0; g < b->ngroup + b->mean; g++)
-    if (nmb__interval_seen(bar_at(b, facet, g, series)->mean))
-      return true;
-  return false;
 }
 
 static void
@@ -180,7 +183,7 @@ write_panel(bars *b, int facet)
   fprintf(gp, "plot 1 with lines lw 0.8 dt 2 lc rgb '#000000'");
   write_boxes(b, facet);
   for (int s = 0; s < b->nseries; s++)
-    if (has_interval(b, facet, s))
+    if (has_any(b, facet, s, true))
       fprintf(gp,
               ", \\\n  '%s.dat' index %d using 1:3:(0):($4-$3) with vectors arrowstyle 1",
               d->fig->name, facet * b->nseries + s);

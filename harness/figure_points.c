@@ -348,14 +348,17 @@ write_curve_panel(curves *k, int facet)
     const nmb__style st =
         nmb__style_of(d->run, d->store, d->fig->series, d->series.value[s]);
     const int index = facet * d->series.n + s;
-    fprintf(gp,
-            ", \\\n  '%s.dat' index %d using 1:2 with linespoints pt %d ps 0.5 lw 1.4 lc "
-            "rgb '%s'",
-            d->fig->name, index, st.point, st.rgb);
-    bool interval = false;
-    for (int i = 0; i < k->nx; i++)
-      interval = interval ||
-                 curve_at(k, facet, s, i)->mean.high > curve_at(k, facet, s, i)->mean.low;
+    bool interval = false, any = false;
+    for (int i = 0; i < k->nx; i++) {
+      interval = interval || nmb__interval_seen(curve_at(k, facet, s, i)->mean);
+      any = any || curve_at(k, facet, s, i)->missing == NULL;
+    }
+    if (any)
+      fprintf(
+          gp,
+          ", \\\n  '%s.dat' index %d using 1:2 with linespoints pt %d ps 0.5 lw 1.4 lc "
+          "rgb '%s'",
+          d->fig->name, index, st.point, st.rgb);
     if (interval)
       fprintf(gp,
               ", \\\n  '%s.dat' index %d using 1:3:(0):($4-$3) with vectors heads size "

@@ -38,6 +38,7 @@ nmb__metric_column(nmb_run *run, const nmb__experiment *e, int sim, const char *
 static const struct {
   const char *metric, *label[2];
 } known[] = {
+    {"latency", {"engine", "cause"}},
     {"time", {"engine", "cause"}},  {"utilisation", {"engine"}}, {"energy", {"part"}},
     {"bytes", {"memory", "class"}}, {"peak_bytes", {"memory"}},
 };

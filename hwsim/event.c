@@ -63,6 +63,7 @@ typedef struct sim {
 typedef struct tally {
   double seconds, serial;
   double time[MAXENGINE][NMB_NCAUSE], contention[MAXENGINE], wait[MAXENGINE];
+  double blame[MAXENGINE]; /* s of the latency: each moment is shared by who works then */
   double energy[NMB_NEPART];
   double bytes[NMB_MAXMEM][NMB_NROLE];
   double macs;
@@ -313,6 +314,19 @@ deadlock(const sim *s)
                   s->p->block[s->p->insn[s->first].block].name, text);
 }
 
+/* The latency by engine: a stretch of time goes in equal shares to the engines that
+ * are at work in it. */
+static void
+put_blame(const sim *s, double seconds, tally *t)
+{
+  int busy = 0;
+  for (int e = 0; e < s->p->hw->nengine; e++)
+    busy += s->q[e].running > 0;
+  for (int e = 0; e < s->p->hw->nengine; e++)
+    if (s->q[e].running > 0)
+      t->blame[e] += seconds / busy;
+}
+
 /* Advances to the next completion and retires it. */
 static nmb_status
 advance(sim *s, tally *t)
@@ -332,6 +346,7 @@ advance(sim *s, tally *t)
   if (best < 0)
     return deadlock(s);
   least = least > 0 ? least : 0;
+  put_blame(s, least, t);
   s->now += least;
   for (int c = 0; c < s->nclass; c++)
     if (c != best)
@@ -444,6 +459,7 @@ add(tally *to, const tally *t, double times)
   for (int e = 0; e < MAXENGINE; e++) {
     to->contention[e] += times * t->contention[e];
     to->wait[e] += times * t->wait[e];
+    to->blame[e] += times * t->blame[e];
     for (int k = 0; k < NMB_NCAUSE; k++)
       to->time[e][k] += times * t->time[e][k];
   }
@@ -478,6 +494,23 @@ static const char *const epart_name[] = {
 static const char *const class_name[] = {
     [NMB_ROLE_ACT] = "activation", [NMB_ROLE_INPUT] = "activation", [NMB_ROLE_WEIGHT] = "weight",
     [NMB_ROLE_KV] = "kv", [NMB_ROLE_STATE] = "state"};
+
+/* Parts of the latency that add up to it.  An engine's share is split like its own
+ * time at work. */
+static void
+emit_latency(nmb_run *run, const nmb_hw *hw, const tally *t)
+{
+  nmb_emit(run, "latency", t->seconds);
+  for (int e = 0; e < hw->nengine; e++) {
+    double busy = t->contention[e];
+    for (int k = 0; k < NMB_NCAUSE; k++)
+      busy += t->time[e][k];
+    const double each = busy > 0 ? t->blame[e] / busy : 0;
+    for (int k = 0; k < NMB_NCAUSE; k++)
+      nmb_emit_part(run, "latency", hw->engine[e].name, cause_name[k], each * t->time[e][k]);
+    nmb_emit_part(run, "latency", hw->engine[e].name, "contention", each * t->contention[e]);
+  }
+}
 
 static void
 emit_engines(nmb_run *run, const nmb_hw *hw, const tally *t)
@@ -564,7 +597,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
     return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC, "the program has no instruction that takes time");
   static_energy(p->hw, step);
   const double tokens = (double)p->spec.batch * (double)p->spec.fresh;
-  nmb_emit(run, "latency", step->seconds);
+  emit_latency(run, p->hw, step);
   nmb_emit(run, p->spec.phase == NMB_PREFILL ? "time_to_first_token" : "time_per_output_token", step->seconds);
   nmb_emit(run, "throughput", tokens / step->seconds);
   emit_energy(run, step, tokens);
@@ -580,7 +613,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
 static const nmb_opt opts[] = {
     {"exact", "bool", NULL, "false", "", "run every block of the order instead of each distinct one once"}, {0}};
 static const nmb_metric metrics[] = {
-    {"latency", "s", "less", "time of a step"},
+    {"latency", "s", "less", "time of a step; by engine and cause: each moment goes in equal "
+                             "shares to the engines at work"},
     {"time_to_first_token", "s", "less", "time of a prefill step"},
     {"time_per_output_token", "s", "less", "time of a decode step"},
     {"throughput", "token/s", "more", "tokens of all sequences over the latency"},

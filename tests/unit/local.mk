@@ -25,6 +25,12 @@ endif
 tests_unit_test_stats_SOURCES = tests/unit/test_stats.c tests/unit/unit.h
 tests_unit_test_stats_LDADD = libharness.la $(UNIT_LDADD)
 if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_figure
+TESTS += tests/unit/test_figure
+endif
+tests_unit_test_figure_SOURCES = tests/unit/test_figure.c tests/unit/unit.h
+tests_unit_test_figure_LDADD = libharness.la $(UNIT_LDADD)
+if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_store
 TESTS += tests/unit/test_store
 endif
