@@ -12,6 +12,7 @@ typedef struct meter {
   bool in_memory;
   int channels;
   double *busy;  /* [channels] until when */
+  double issued; /* when the last instruction started: a queue issues in order */
   double serial; /* sum, for engines that do one at a time */
   int nseen;     /* costs of instructions that recur, e.g. experts of equal load */
   nmb_insn seen[NSEEN];
@@ -64,12 +65,13 @@ measure(void *to, const nmb_insn *in)
     m->serial += s;
     return NMB_OK;
   }
-  double start = 0;
+  double start = m->issued;
   const int c0 = in->place.channel0, c1 = c0 + in->place.nchannel;
   for (int c = c0; c < c1; c++)
     start = m->busy[c] > start ? m->busy[c] : start;
   for (int c = c0; c < c1; c++)
     m->busy[c] = start + s;
+  m->issued = start;
   return NMB_OK;
 }
 

@@ -16,7 +16,9 @@ maker(const nmb_prog *p, const nmb__work *w, nmb_id root)
     if (w->op[i] == def)
       return w->engine;
   const nmb_id k = nmb__kernel_of(p, def);
-  return k == NMB_NONE ? NMB_NONE : p->kernel[k].engine;
+  if (k != NMB_NONE && p->kernel[k].engine != NMB_NONE)
+    return p->kernel[k].engine;
+  return w ? w->engine : NMB_NONE; /* not dispatched yet: as if by the asking engine */
 }
 
 static bool
