@@ -174,11 +174,15 @@ append_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, double *
   t[NMB_CAUSE_ROW] = PAR(RP) + PAR(RCD);
 }
 
-/* Bytes: resident operands pass the MACs once a vector, others the interface. */
+/* Bytes: resident operands pass the MACs once a vector, others the interface; every
+ * channel takes its own copy of an input vector. */
 static void
 traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out)
 {
-  const double v = (double)(in->place.vectors > 0 ? in->place.vectors : 1);
+  const nmb_place *l = &in->place;
+  const nmb_mem *home = &p->hw->mem[e->home];
+  const double v = (double)(l->vectors > 0 ? l->vectors : 1);
+  bool filled = false;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
@@ -187,9 +191,14 @@ traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *ou
     if (m->local)
       continue;
     out->mem_bytes[o->mem] += bytes * (resident ? v : 1);
-    if (!resident) /* every channel takes its copy of the input */
-      out->energy[NMB_EPART_IO] += bytes * m->j_per_byte * (o->write || o->mem != e->resident ? 1 : in->place.nchannel);
+    if (!resident && !o->write && l->bursts > 0)
+      filled = true;
+    else if (!resident || o->write)
+      out->energy[NMB_EPART_IO] += bytes * m->j_per_byte;
   }
+  if (filled)
+    out->energy[NMB_EPART_IO] += v * (double)l->bursts * l->nchannel *
+                                 (double)p->hw->mem[e->resident].burst_bytes * home->j_per_byte;
 }
 
 static nmb_status

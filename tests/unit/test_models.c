@@ -295,7 +295,19 @@ test_blocking(void)
   b.in.place = (nmb_place){0, 32, 32, 1, 4, 8, 128, 1, 0};
   c = bench_cost(&b);
   CU_ASSERT_TRUE(c.mem_s[0] < 0.2 * nmb_cost_seconds(&c));
+  bench_close(&b);
+}
+
+/* What a machine does not know stays unknown in the costs. */
+static void
+test_unknown_energy(void)
+{
+  bench b = bench_open("include = \"npu-hbm-pim\"; set = ( { path = \"engines.pim.energy-act\"; value = \"unknown\"; } );",
+                       "pim", 1, 4096, 4096);
+  b.in.place = (nmb_place){0, 32, 32, 1, 4, 8, 128, 1, 0};
+  const nmb_cost c = bench_cost(&b);
   CU_ASSERT_TRUE(isnan(c.energy[NMB_EPART_ROW]));
+  CU_ASSERT_FALSE(isnan(c.energy[NMB_EPART_ARRAY]));
   bench_close(&b);
 }
 
@@ -309,6 +321,8 @@ test_pim_energy(void)
   CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ROW], 8 * 4 * 512 * 2.95e-9, 1e-15);
   CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ARRAY], 8 * 256 * 512 * 82.15e-12 + 8 * 4 * 32 * 1.239e-9, 1e-15);
   CU_ASSERT_DOUBLE_EQUAL(c.mem_bytes[0], 2.0 * 4096 * 4096 + 2 * 8192, 0);
+  /* each channel takes the vector, one result leaves */
+  CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_IO], (32 * 8192 + 8192) * 44e-12, 1e-15);
   bench_close(&b);
 }
 
@@ -351,5 +365,5 @@ UNIT_MAIN("models", {"AiM GEMVs take the public simulator's cycles", test_aim_ge
           {"roofline: bandwidth below the ridge, peak above", test_roofline},
           {"roofline: local values and narrow weights", test_roofline_bytes},
           {"PIM blocks its channels unless row buffers are dual", test_blocking},
-          {"energy of a GEMV by hand", test_pim_energy}, {"links by hand", test_link},
+          {"energy of a GEMV by hand", test_pim_energy}, {"unknown energy stays unknown", test_unknown_energy}, {"links by hand", test_link},
           {"near-memory units take CENT's cycles", test_vector})
