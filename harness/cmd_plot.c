@@ -5,16 +5,7 @@
 
 #include "harness/cmd.h"
 #include "harness/figure.h"
-
-/* results/moe.h5 -> results/moe */
-static const char *
-folder_of(nmb_run *run, const char *path)
-{
-  const size_t n = strlen(path);
-  if (n > 3 && strcmp(path + n - 3, ".h5") == 0)
-    return nmb_format(run, "%.*s", (int)(n - 3), path);
-  return nmb_format(run, "%s.figures", path);
-}
+#include "harness/setup.h"
 
 static int
 cmd_plot(nmb__cli *cli)
@@ -25,7 +16,7 @@ cmd_plot(nmb__cli *cli)
     return nmb__exit_code(st);
   const char *dir = nmb__cli_text(cli, "output");
   if (dir == NULL)
-    dir = folder_of(cli->run, cli->arg[0]);
+    dir = nmb__figure_folder(cli->run, cli->arg[0]);
   return nmb__exit_code(
       nmb__figures_draw(cli->run, s, dir, nmb__cli_text(cli, "only"), stdout));
 }

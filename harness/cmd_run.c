@@ -11,6 +11,7 @@
 
 #include "harness/collect.h"
 #include "harness/executor.h"
+#include "harness/figure.h"
 #include "harness/setup.h"
 
 /* Makes the folders that lead to a file. */
@@ -112,6 +113,25 @@ summary(const nmb__setup *s, const nmb__exec *x, bool quiet)
   return x->signal ? 128 + x->signal : failed ? NMB__EXIT_CELLS : NMB__EXIT_OK;
 }
 
+/* Only of a whole table: a figure of a part would look like the whole. */
+static void
+draw_figures(nmb__cli *cli, const nmb__setup *s, const nmb__exec *x)
+{
+  const bool quiet = nmb__cli_flag(cli, "quiet");
+  nmb__store *t = NULL;
+  int left = 0;
+  for (int i = 0; i < s->plan.njob; i++)
+    left += !x->done[i];
+  if (left && !quiet)
+    printf("figures: not drawn, %d jobs are left\n", left);
+  if (left || nmb__store_read(cli->run, s->output, &t) != NMB_OK)
+    return;
+  const char *folder = nmb__figure_folder(cli->run, s->output);
+  if (nmb__figures_draw(cli->run, t, folder, NULL, quiet ? NULL : stdout) != NMB_OK)
+    nmb_warn(cli->run, NMB_NOLOC,
+             "not all figures are drawn; 'nmbench plot %s' tries again", s->output);
+}
+
 static nmb_status
 run_jobs(nmb__cli *cli, const nmb__setup *s, nmb__journal *j, nmb__journal_data *old,
          nmb__exec *x)
@@ -145,8 +165,12 @@ run_experiment(nmb__cli *cli, const nmb__setup *s)
   if (st == NMB_OK)
     st = write_results(cli, s);
   nmb__journal_close(j);
-  if (st == NMB_OK)
-    return summary(s, &x, nmb__cli_flag(cli, "quiet"));
+  if (st == NMB_OK) {
+    const int code = summary(s, &x, nmb__cli_flag(cli, "quiet"));
+    if (!x.signal && !nmb__cli_flag(cli, "no-figures"))
+      draw_figures(cli, s, &x);
+    return code;
+  }
   fprintf(stderr, "nmbench: what was done is kept; the same command goes on from here\n");
   return NMB__EXIT_OUTPUT;
 }
@@ -179,6 +203,7 @@ static const nmb__flag flags[] = {
     {"timeout", 0, "TIME", "time", NULL, "most time of one cell, e.g. 30s"},
     {"memory", 0, "SIZE", "size", NULL, "most memory of one cell, e.g. 2GiB"},
     {"progress", 0, "KIND", "auto|bar|plain|json|none", "auto", "how progress is shown"},
+    {"no-figures", 0, NULL, NULL, NULL, "do not draw figures at the end"},
     {"quiet", 'q', NULL, NULL, NULL, "no progress and no summary"},
     {NULL, 0, NULL, NULL, NULL, NULL}};
 

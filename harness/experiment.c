@@ -19,6 +19,7 @@
 #include "base/units.h"
 #include "harness/ablation.h"
 #include "harness/conf.h"
+#include "harness/figure.h"
 #include "harness/store.h"
 #include "ir/machine.h"
 
@@ -732,10 +733,11 @@ read_limits(reader *r)
 static nmb_status
 read_head(reader *r)
 {
-  static const char *const keys[] = {
-      "schema",    "name",   "title",     "plugins",   "models", "machines",
-      "workloads", "stages", "ablations", "pipelines", "params", "simulators",
-      "sweeps",    "skip", "figures", "labels",   "limits",    "output", NULL};
+  static const char *const keys[] = {"schema",    "name",      "title",     "plugins",
+                                     "models",    "machines",  "workloads", "stages",
+                                     "ablations", "pipelines", "params",    "simulators",
+                                     "sweeps",    "skip",      "figures",   "labels",
+                                     "limits",    "output",    NULL};
   int64_t *schema = NULL;
   int n = 0;
   nmb__experiment *e = r->e;
@@ -761,7 +763,9 @@ read_all(reader *r)
   NMB_TRY(read_simulators(r));
   NMB_TRY(read_sweeps(r));
   NMB_TRY(read_skips(r));
-  return read_limits(r);
+  NMB_TRY(read_limits(r));
+  nmb__figures figures;
+  return nmb__figures_parse(r->run, r->e->path, r->e->text, &figures);
 }
 
 nmb_status
@@ -795,10 +799,4 @@ nmb__experiment_free(nmb__experiment *e)
   for (int i = 0; i < e->nmachine; i++)
     nmb__machine_free(e->machine[i].hw);
   config_destroy(&e->cfg);
-}
-
-const config_setting_t *
-nmb__experiment_figures(const nmb__experiment *e)
-{
-  return config_lookup(&e->cfg, "figures");
 }

@@ -87,8 +87,6 @@ typedef struct nmb__experiment {
 /* Loads the plugins that the file names, too.  On failure *out is NULL. */
 nmb_status nmb__experiment_read(nmb_run *, const char *path, nmb__experiment **out);
 void nmb__experiment_free(nmb__experiment *);
-/* The setting `figures` as it stands in the file; NULL if there is none. */
-const config_setting_t *nmb__experiment_figures(const nmb__experiment *);
 /* "model=mixtral*,machine=aim*" */
 nmb_status nmb__filter_parse(nmb_run *, nmb_loc, const nmb__experiment *,
                              const char *text, nmb__filter *out);

@@ -24,6 +24,15 @@ nmb__journal_path(nmb_run *run, const char *output)
   return nmb_format(run, "%s.journal", output);
 }
 
+const char *
+nmb__figure_folder(nmb_run *run, const char *output)
+{
+  const size_t n = strlen(output);
+  if (n > 3 && !strcmp(output + n - 3, ".h5"))
+    return nmb_format(run, "%.*s", (int)(n - 3), output);
+  return nmb_format(run, "%s.figures", output);
+}
+
 nmb_status
 nmb__setup_open(nmb__cli *cli, bool filters, nmb__setup *out)
 {

@@ -17,6 +17,8 @@ typedef struct nmb__setup {
 nmb_status nmb__setup_open(nmb__cli *, bool filters, nmb__setup *out);
 void nmb__setup_close(nmb__setup *);
 const char *nmb__journal_path(nmb_run *, const char *output);
+/* results/moe.h5 -> results/moe */
+const char *nmb__figure_folder(nmb_run *, const char *output);
 /* "model=olmoe,machine=..": the labels that tell cells apart, for people. */
 const char *nmb__cell_text(nmb_run *, const nmb__plan *, const nmb__cell *);
 
