@@ -36,16 +36,18 @@ static const nmb_metric metrics[] = {
     {"bound_chain", "s", "less", "longest chain of dependences"},
     {0}};
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "simulator",
-  .name = "bound",
-  .version = "1",
-  .summary = "the least time the instructions can take",
-  .source = "williams2009roofline; graham1969bounds",
-  .limits = "takes the instructions as they are: another plan may have another bound; dependences "
-            "through memory count only where regions match",
-  .metrics = metrics,
-  .reads = NMB_ALL,
-  .evaluate = evaluate,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "simulator",
+    .name = "bound",
+    .version = "1",
+    .summary = "the least time the instructions can take",
+    .source = "williams2009roofline; graham1969bounds",
+    .limits = "takes the instructions as they are: another plan may have another bound; "
+              "dependences "
+              "through memory count only where regions match",
+    .metrics = metrics,
+    .reads = NMB_ALL,
+    .evaluate = evaluate,
 };

@@ -25,34 +25,40 @@
 #include <math.h>
 #include <string.h>
 
-#define PARAMS(X)                                                                            \
-  X(STYLE, "style", "enum", NULL, NULL, "turns|overlap", "see above")                        \
-  X(TCK, "t-ck", "time", "s", NULL, "1ps..", "clock")                                        \
-  X(RCD, "rcd", "int", "cycle", NULL, "0..", "activate to MAC")                              \
-  X(RP, "rp", "int", "cycle", NULL, "0..", "precharge to activate")                          \
-  X(RTP, "rtp", "int", "cycle", NULL, "0..", "last MAC of a page to precharge")              \
-  X(CCD, "ccd", "int", "cycle", NULL, "1..", "MAC to MAC")                                   \
-  X(SPREAD, "act-spread", "int", "cycle", "0", "0..", "first to last activate of a page")    \
-  X(FILL, "fill", "real", "cycle", NULL, "0..", "a burst of input into the buffer")          \
-  X(MOVE, "move", "real", "cycle", NULL, "0..", "the same if it comes from local memory")    \
-  X(BIAS, "bias", "int", "cycle", "0", "0..", "clearing the sums of a column")               \
-  X(READ, "read", "int", "cycle", "0", "0..", "reading the sums of a column")                \
-  X(MODE, "mode", "int", "cycle", "0", "0..", "switching between buffers and banks")         \
-  X(TURN, "turn", "int", "cycle", "0", "0..", "last read to next fill or clear")             \
-  X(DRAIN, "drain", "int", "cycle", NULL, "0..", "last command to the end")                  \
-  X(BUFFER, "global-buffer", "size", "B", NULL, "1B..", "input buffer of a channel")         \
-  X(REGS, "result-registers", "int", "1", NULL, "1..", "sums that a bank holds")             \
-  X(DUAL, "dual-row-buffers", "bool", NULL, "false", "", "ordinary accesses go on meanwhile") \
-  X(VECSTART, "vec-start", "int", "cycle", "0", "0..", "before a pointwise operation")       \
-  X(VEC, "vec-cycles", "real", "cycle", "0", "0..", "a pointwise result in every bank")      \
-  X(REFRESH, "refresh", "bool", NULL, "true", "", "all-bank refresh")                        \
-  X(RFC, "rfc", "int", "cycle", NULL, "0..", "length of a refresh")                          \
-  X(REFI, "refi", "int", "cycle", NULL, "1..", "between refreshes")                          \
-  X(E_ACT, "energy-act", "energy", "J", NULL, "0..", "opening and closing a page of a bank") \
-  X(E_COL, "energy-column", "energy", "J", NULL, "0..", "a burst from the cells to the MACs") \
-  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")                \
-  X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a pointwise result")                     \
-  X(E_READ, "energy-read", "energy", "J", NULL, "0..", "clearing and reading a column's sums")
+#define PARAMS(X)                                                                        \
+  X(STYLE, "style", "enum", NULL, NULL, "turns|overlap", "see above")                    \
+  X(TCK, "t-ck", "time", "s", NULL, "1ps..", "clock")                                    \
+  X(RCD, "rcd", "int", "cycle", NULL, "0..", "activate to MAC")                          \
+  X(RP, "rp", "int", "cycle", NULL, "0..", "precharge to activate")                      \
+  X(RTP, "rtp", "int", "cycle", NULL, "0..", "last MAC of a page to precharge")          \
+  X(CCD, "ccd", "int", "cycle", NULL, "1..", "MAC to MAC")                               \
+  X(SPREAD, "act-spread", "int", "cycle", "0", "0..",                                    \
+    "first to last activate of a page")                                                  \
+  X(FILL, "fill", "real", "cycle", NULL, "0..", "a burst of input into the buffer")      \
+  X(MOVE, "move", "real", "cycle", NULL, "0..",                                          \
+    "the same if it comes from local memory")                                            \
+  X(BIAS, "bias", "int", "cycle", "0", "0..", "clearing the sums of a column")           \
+  X(READ, "read", "int", "cycle", "0", "0..", "reading the sums of a column")            \
+  X(MODE, "mode", "int", "cycle", "0", "0..", "switching between buffers and banks")     \
+  X(TURN, "turn", "int", "cycle", "0", "0..", "last read to next fill or clear")         \
+  X(DRAIN, "drain", "int", "cycle", NULL, "0..", "last command to the end")              \
+  X(BUFFER, "global-buffer", "size", "B", NULL, "1B..", "input buffer of a channel")     \
+  X(REGS, "result-registers", "int", "1", NULL, "1..", "sums that a bank holds")         \
+  X(DUAL, "dual-row-buffers", "bool", NULL, "false", "",                                 \
+    "ordinary accesses go on meanwhile")                                                 \
+  X(VECSTART, "vec-start", "int", "cycle", "0", "0..", "before a pointwise operation")   \
+  X(VEC, "vec-cycles", "real", "cycle", "0", "0..", "a pointwise result in every bank")  \
+  X(REFRESH, "refresh", "bool", NULL, "true", "", "all-bank refresh")                    \
+  X(RFC, "rfc", "int", "cycle", NULL, "0..", "length of a refresh")                      \
+  X(REFI, "refi", "int", "cycle", NULL, "1..", "between refreshes")                      \
+  X(E_ACT, "energy-act", "energy", "J", NULL, "0..",                                     \
+    "opening and closing a page of a bank")                                              \
+  X(E_COL, "energy-column", "energy", "J", NULL, "0..",                                  \
+    "a burst from the cells to the MACs")                                                \
+  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")            \
+  X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a pointwise result")                 \
+  X(E_READ, "energy-read", "energy", "J", NULL, "0..",                                   \
+    "clearing and reading a column's sums")
 enum {
 #define X(id, name, type, unit, dflt, range, help) P_##id,
   PARAMS(X)
@@ -62,7 +68,7 @@ static const nmb_opt params[] = {
 #define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
     PARAMS(X)
 #undef X
-    {0}};
+        {0}};
 
 #define PAR(id) (e->param[P_##id].value)
 
@@ -125,37 +131,44 @@ overlap(const nmb_engine *e, const work *w, double v)
   cycles t = {0};
   t.mac = PAR(CCD) * v * (w->macs - w->opens) + v * w->opens;
   t.row = open + again * (v * w->opens - 1) - (v * w->opens - 1);
-  t.bus = fmax(fill - open - 1, 0) + fmax(fill - again, 0) * (v * w->slabs - 1) + PAR(DRAIN);
+  t.bus =
+      fmax(fill - open - 1, 0) + fmax(fill - again, 0) * (v * w->slabs - 1) + PAR(DRAIN);
   return t;
 }
 
 static void
-mac_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out, double *t)
+mac_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out,
+         double *t)
 {
   const nmb_place *l = &in->place;
   const work w = work_of(p, e, in);
   const double v = (double)l->vectors, banks = (double)l->banks * l->nchannel;
   if (v < 1 || l->rows_per_bank < 1 || l->bursts < 1)
     return;
-  const cycles c = strcmp(e->param[P_STYLE].text, "turns") ? overlap(e, &w, v) : turns(e, &w, v);
+  const cycles c =
+      strcmp(e->param[P_STYLE].text, "turns") ? overlap(e, &w, v) : turns(e, &w, v);
   t[NMB_CAUSE_COMPUTE] = c.mac;
   t[NMB_CAUSE_ROW] = c.row;
   t[NMB_CAUSE_BUS] = c.bus;
   t[NMB_CAUSE_LAUNCH] = c.mode;
   out->energy[NMB_EPART_ROW] += v * w.opens * banks * PAR(E_ACT);
-  out->energy[NMB_EPART_ARRAY] += v * w.macs * banks * PAR(E_COL) +
-                                  v * w.columns * l->nchannel * PAR(E_READ);
-  out->energy[NMB_EPART_COMPUTE] += (double)nmb_op_macs(p, in->op, &in->tile) * PAR(E_MAC);
+  out->energy[NMB_EPART_ARRAY] +=
+      v * w.macs * banks * PAR(E_COL) + v * w.columns * l->nchannel * PAR(E_READ);
+  out->energy[NMB_EPART_COMPUTE] +=
+      (double)nmb_op_macs(p, in->op, &in->tile) * PAR(E_MAC);
 }
 
 /* A pointwise result in every bank at a time. */
 static void
-vec_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out, double *t)
+vec_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out,
+         double *t)
 {
   const nmb_mem *m = &p->hw->mem[e->resident];
   const nmb_tile *s = &in->tile;
-  const double lanes = (double)(in->place.nchannel > 0 ? in->place.nchannel : m->channels) * m->banks;
-  const double n = (double)(s->b1 - s->b0) * (double)(s->m1 - s->m0) * (double)(s->n1 - s->n0);
+  const double lanes =
+      (double)(in->place.nchannel > 0 ? in->place.nchannel : m->channels) * m->banks;
+  const double n =
+      (double)(s->b1 - s->b0) * (double)(s->m1 - s->m0) * (double)(s->n1 - s->n0);
   t[NMB_CAUSE_COMPUTE] = ceil(n / lanes) * PAR(VEC);
   t[NMB_CAUSE_ROW] = PAR(VECSTART);
   out->energy[NMB_EPART_COMPUTE] += n * PAR(E_OP);
@@ -198,7 +211,8 @@ traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *ou
   }
   if (filled)
     out->energy[NMB_EPART_IO] += v * (double)l->bursts * l->nchannel *
-                                 (double)p->hw->mem[e->resident].burst_bytes * home->j_per_byte;
+                                 (double)p->hw->mem[e->resident].burst_bytes *
+                                 home->j_per_byte;
 }
 
 static nmb_status
@@ -231,16 +245,19 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "model",
-  .name = "dram-pim",
-  .version = "1",
-  .summary = "multiply-accumulate units in DRAM banks, in closed form",
-  .source = "he2020newton; kwon2022aim; gu2025cent; park2024attacc; heo2024neupims",
-  .limits = "all channels do as much as the busiest; pages are open only within an instruction; adding "
-            "up partial sums outside of the banks is free; no tFAW beyond act-spread; refresh as an "
-            "average stretch",
-  .opts = params,
-  .cost = cost,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "dram-pim",
+    .version = "1",
+    .summary = "multiply-accumulate units in DRAM banks, in closed form",
+    .source = "he2020newton; kwon2022aim; gu2025cent; park2024attacc; heo2024neupims",
+    .limits = "all channels do as much as the busiest; pages are open only within an "
+              "instruction; adding "
+              "up partial sums outside of the banks is free; no tFAW beyond act-spread; "
+              "refresh as an "
+              "average stretch",
+    .opts = params,
+    .cost = cost,
 };

@@ -47,7 +47,7 @@ typedef struct sim {
   const nmb_prog *p;
   const nmb_cost *cost;
   int first, n, done;
-  int *next, *left; /* in the queue; waits that have not completed */
+  int *next, *left;   /* in the queue; waits that have not completed */
   int *start, *after; /* who waits for i: after[start[i]..start[i+1]) */
   int *class_of;
   double *begin, *length;
@@ -220,8 +220,10 @@ find_class(sim *s, unsigned mems, int *out)
       return NMB_OK;
     }
   if (s->nclass == MAXCLASS)
-    return nmb_fail(s->run, NMB_UNSUPPORTED, NMB_NOLOC, "more than %d combinations of memories are in use", MAXCLASS);
-  s->klass[s->nclass] = (memclass){.mems = mems, .speed = 1, .heap = NMB_NEW(s->run, heapitem, s->n + 1)};
+    return nmb_fail(s->run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "more than %d combinations of memories are in use", MAXCLASS);
+  s->klass[s->nclass] =
+      (memclass){.mems = mems, .speed = 1, .heap = NMB_NEW(s->run, heapitem, s->n + 1)};
   *out = s->nclass++;
   return NMB_OK;
 }
@@ -305,12 +307,14 @@ deadlock(const sim *s)
     if (i < 0)
       continue;
     const nmb_insn *in = &s->p->insn[s->first + i];
-    text = nmb_format(s->run, "%s%s%d on engine '%s'", text, *text ? ", " : "", s->first + i,
-                      s->p->hw->engine[e].name);
+    text = nmb_format(s->run, "%s%s%d on engine '%s'", text, *text ? ", " : "",
+                      s->first + i, s->p->hw->engine[e].name);
     for (int w = 0; w < in->nwait; w++)
-      text = nmb_format(s->run, "%s%s%d", text, w ? " " : " waits for ", (int)in->wait[w]);
+      text =
+          nmb_format(s->run, "%s%s%d", text, w ? " " : " waits for ", (int)in->wait[w]);
   }
-  return nmb_fail(s->run, NMB_UNVERIFIED, NMB_NOLOC, "deadlock in block '%s': instruction %s",
+  return nmb_fail(s->run, NMB_UNVERIFIED, NMB_NOLOC,
+                  "deadlock in block '%s': instruction %s",
                   s->p->block[s->p->insn[s->first].block].name, text);
 }
 
@@ -417,16 +421,18 @@ check_block(const sim *s, nmb_id block, tally *t)
   NMB_TRY(nmb_sim_bound(s->run, s->p, block, s->cost - s->first, &b));
   const double low = fmax(b.engine, fmax(b.memory, b.chain));
   if (t->seconds < low - slack || t->seconds > t->serial + slack)
-    return nmb_fail(s->run, NMB_BADPLUGIN, NMB_NOLOC,
-                    "block '%s' took %.17g s, outside of its bound %.17g and its serial sum %.17g",
-                    s->p->block[block].name, t->seconds, low, t->serial);
+    return nmb_fail(
+        s->run, NMB_BADPLUGIN, NMB_NOLOC,
+        "block '%s' took %.17g s, outside of its bound %.17g and its serial sum %.17g",
+        s->p->block[block].name, t->seconds, low, t->serial);
   for (int e = 0; e < s->p->hw->nengine; e++) {
     double busy = t->contention[e];
     for (int k = 0; k < NMB_NCAUSE; k++)
       busy += t->time[e][k];
     t->wait[e] = t->seconds - busy;
     if (t->wait[e] < -slack)
-      return nmb_fail(s->run, NMB_BADPLUGIN, NMB_NOLOC, "engine '%s' was busy for %.17g s of %.17g s",
+      return nmb_fail(s->run, NMB_BADPLUGIN, NMB_NOLOC,
+                      "engine '%s' was busy for %.17g s of %.17g s",
                       s->p->hw->engine[e].name, busy, t->seconds);
     t->wait[e] = fmax(t->wait[e], 0);
   }
@@ -491,9 +497,11 @@ static const char *const epart_name[] = {
     NMB_EPART_MAP(X)
 #undef X
 };
-static const char *const class_name[] = {
-    [NMB_ROLE_ACT] = "activation", [NMB_ROLE_INPUT] = "activation", [NMB_ROLE_WEIGHT] = "weight",
-    [NMB_ROLE_KV] = "kv", [NMB_ROLE_STATE] = "state"};
+static const char *const class_name[] = {[NMB_ROLE_ACT] = "activation",
+                                         [NMB_ROLE_INPUT] = "activation",
+                                         [NMB_ROLE_WEIGHT] = "weight",
+                                         [NMB_ROLE_KV] = "kv",
+                                         [NMB_ROLE_STATE] = "state"};
 
 /* Parts of the latency that add up to it.  An engine's share is split like its own
  * time at work. */
@@ -507,8 +515,10 @@ emit_latency(nmb_run *run, const nmb_hw *hw, const tally *t)
       busy += t->time[e][k];
     const double each = busy > 0 ? t->blame[e] / busy : 0;
     for (int k = 0; k < NMB_NCAUSE; k++)
-      nmb_emit_part(run, "latency", hw->engine[e].name, cause_name[k], each * t->time[e][k]);
-    nmb_emit_part(run, "latency", hw->engine[e].name, "contention", each * t->contention[e]);
+      nmb_emit_part(run, "latency", hw->engine[e].name, cause_name[k],
+                    each * t->time[e][k]);
+    nmb_emit_part(run, "latency", hw->engine[e].name, "contention",
+                  each * t->contention[e]);
   }
 }
 
@@ -581,7 +591,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
   nmb_cost *cost;
   tally *block = NMB_NEW(run, tally, p->nblock + 1), *step = NMB_NEW(run, tally, 1);
   if (p->hw->nengine > MAXENGINE)
-    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "found %d engines, at most %d are simulated", p->hw->nengine,
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "found %d engines, at most %d are simulated", p->hw->nengine,
                     MAXENGINE);
   NMB_TRY(nmb_sim_costs(run, p, &cost));
   for (int b = 0; b < p->nblock && !exact; b++) {
@@ -594,11 +605,14 @@ evaluate(nmb_run *run, const nmb_prog *p)
       add(step, block, 1);
     }
   if (!(step->seconds > 0))
-    return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC, "the program has no instruction that takes time");
+    return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                    "the program has no instruction that takes time");
   static_energy(p->hw, step);
   const double tokens = (double)p->spec.batch * (double)p->spec.fresh;
   emit_latency(run, p->hw, step);
-  nmb_emit(run, p->spec.phase == NMB_PREFILL ? "time_to_first_token" : "time_per_output_token", step->seconds);
+  nmb_emit(run,
+           p->spec.phase == NMB_PREFILL ? "time_to_first_token" : "time_per_output_token",
+           step->seconds);
   nmb_emit(run, "throughput", tokens / step->seconds);
   emit_energy(run, step, tokens);
   emit_engines(run, p->hw, step);
@@ -611,18 +625,23 @@ evaluate(nmb_run *run, const nmb_prog *p)
 }
 
 static const nmb_opt opts[] = {
-    {"exact", "bool", NULL, "false", "", "run every block of the order instead of each distinct one once"}, {0}};
+    {"exact", "bool", NULL, "false", "",
+     "run every block of the order instead of each distinct one once"},
+    {0}};
 static const nmb_metric metrics[] = {
-    {"latency", "s", "less", "time of a step; by engine and cause: each moment goes in equal "
-                             "shares to the engines at work"},
+    {"latency", "s", "less",
+     "time of a step; by engine and cause: each moment goes in equal "
+     "shares to the engines at work"},
     {"time_to_first_token", "s", "less", "time of a prefill step"},
     {"time_per_output_token", "s", "less", "time of a decode step"},
     {"throughput", "token/s", "more", "tokens of all sequences over the latency"},
     {"energy", "J/token", "less", "energy of a token, by what uses it"},
     {"power", "W", "less", "energy over time"},
     {"utilisation", "1", "more", "share of the time that an engine works"},
-    {"time", "s", "", "time of each engine by cause; wait: idle, contention: slowed by other engines"},
-    {"bytes", "byte", "less", "bytes through each memory's interface or to its banks, by what they are"},
+    {"time", "s", "",
+     "time of each engine by cause; wait: idle, contention: slowed by other engines"},
+    {"bytes", "byte", "less",
+     "bytes through each memory's interface or to its banks, by what they are"},
     {"peak_bytes", "byte", "less", "highest address in use of each memory"},
     {"serial", "s", "less", "sum of all instructions' durations"},
     {"macs", "mac", "", "multiply-accumulates"},
@@ -630,17 +649,20 @@ static const nmb_metric metrics[] = {
     {"code_bytes", "byte", "less", "size of the program"},
     {0}};
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "simulator",
-  .name = "event",
-  .version = "1",
-  .summary = "in-order queues, waits and shared memory interfaces, event by event",
-  .source = "fluid sharing as in the max-min model of casanova2014simgrid, without its redistribution of unused shares",
-  .limits = "no overlap between blocks; memory interfaces are shared by rate, not by request; engines "
-            "start instructions without a delay of their own",
-  .opts = opts,
-  .metrics = metrics,
-  .reads = NMB_ALL,
-  .evaluate = evaluate,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "simulator",
+    .name = "event",
+    .version = "1",
+    .summary = "in-order queues, waits and shared memory interfaces, event by event",
+    .source = "fluid sharing as in the max-min model of casanova2014simgrid, without its "
+              "redistribution of unused shares",
+    .limits = "no overlap between blocks; memory interfaces are shared by rate, not by "
+              "request; engines "
+              "start instructions without a delay of their own",
+    .opts = opts,
+    .metrics = metrics,
+    .reads = NMB_ALL,
+    .evaluate = evaluate,
 };

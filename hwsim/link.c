@@ -12,11 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-#define PARAMS(X)                                                                              \
-  X(BANDWIDTH, "bandwidth", "bandwidth", "B/s", NULL, "1B/s..", "a device's port, one direction") \
-  X(LATENCY, "latency", "time", "s", NULL, "0..", "a transfer of no bytes")                    \
-  X(TOPOLOGY, "topology", "enum", NULL, "switch", "switch|ring", "how the devices are joined")  \
-  X(MULTICAST, "multicast", "bool", NULL, "false", "", "one transfer reaches all devices")     \
+#define PARAMS(X)                                                                        \
+  X(BANDWIDTH, "bandwidth", "bandwidth", "B/s", NULL, "1B/s..",                          \
+    "a device's port, one direction")                                                    \
+  X(LATENCY, "latency", "time", "s", NULL, "0..", "a transfer of no bytes")              \
+  X(TOPOLOGY, "topology", "enum", NULL, "switch", "switch|ring",                         \
+    "how the devices are joined")                                                        \
+  X(MULTICAST, "multicast", "bool", NULL, "false", "",                                   \
+    "one transfer reaches all devices")                                                  \
   X(ENERGY, "energy", "energy/byte", "J/B", NULL, "0..", "a byte over one hop")
 enum {
 #define X(id, name, type, unit, dflt, range, help) P_##id,
@@ -27,7 +30,7 @@ static const nmb_opt params[] = {
 #define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
     PARAMS(X)
 #undef X
-    {0}};
+        {0}};
 #define PAR(id) (e->param[P_##id].value)
 
 typedef struct trip {
@@ -50,7 +53,8 @@ bcast(const nmb_engine *e, double bytes)
     return (trip){0, 0};
   if (PAR(MULTICAST) != 0)
     return (trip){once, all};
-  if (!strcmp(e->param[P_TOPOLOGY].text, "ring")) /* cut into pieces that follow each other */
+  if (!strcmp(e->param[P_TOPOLOGY].text,
+              "ring")) /* cut into pieces that follow each other */
     return (trip){PAR(LATENCY) * (n - 1) + bytes / PAR(BANDWIDTH), all};
   return (trip){once * ceil(log2(n)), all};
 }
@@ -79,14 +83,16 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   case NMB_INSN_BCAST: t = bcast(e, bytes); break;
   case NMB_INSN_GATHER: t = gather(e, bytes); break;
   default:
-    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "a link cannot run an exec instruction");
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "a link cannot run an exec instruction");
   }
   seconds = t.seconds;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_mem *m = &p->hw->mem[in->opnd[i].mem];
     double b = nmb_operand_bytes(&in->opnd[i]);
     /* between devices, each side is the memory of one device */
-    const double rate = in->kind == NMB_INSN_COPY ? m->bytes_per_s : m->bytes_per_s / m->devices;
+    const double rate =
+        in->kind == NMB_INSN_COPY ? m->bytes_per_s : m->bytes_per_s / m->devices;
     seconds = fmax(seconds, b / rate);
     if (in->kind == NMB_INSN_BCAST && in->opnd[i].write)
       b *= e->devices - 1;
@@ -102,15 +108,17 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "model",
-  .name = "link",
-  .version = "1",
-  .summary = "latency and bandwidth between memories and devices",
-  .source = "thakur2005collectives",
-  .limits = "no contention inside the switch; both directions at once are not told apart; protocol "
-            "overhead is part of the bandwidth given",
-  .opts = params,
-  .cost = cost,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "link",
+    .version = "1",
+    .summary = "latency and bandwidth between memories and devices",
+    .source = "thakur2005collectives",
+    .limits = "no contention inside the switch; both directions at once are not told "
+              "apart; protocol "
+              "overhead is part of the bandwidth given",
+    .opts = params,
+    .cost = cost,
 };

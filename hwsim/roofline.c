@@ -33,7 +33,7 @@ static const nmb_opt params[] = {
 #define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
     PARAMS(X)
 #undef X
-    {0}};
+        {0}};
 
 static int64_t
 ceil_div(int64_t a, int64_t b)
@@ -126,19 +126,24 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   out->time[NMB_CAUSE_COMPUTE] = compute;
   out->time[NMB_CAUSE_BUS] = memory > compute ? memory - compute : 0;
   out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
-  out->energy[NMB_EPART_COMPUTE] = macs * e->param[P_E_MAC].value + vecs * e->param[P_E_OP].value;
+  out->energy[NMB_EPART_COMPUTE] =
+      macs * e->param[P_E_MAC].value + vecs * e->param[P_E_OP].value;
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "model",
-  .name = "roofline",
-  .version = "1",
-  .summary = "a processor as its two limits, arithmetic in whole waves of tiles and memory bandwidth",
-  .source = "williams2009roofline; wave quantisation as in park2024attacc",
-  .limits = "caches keep an operand for the length of one instruction and no longer; no latency of "
-            "memory, no power or clock limits; attention and normalisation run at full bandwidth",
-  .opts = params,
-  .cost = cost,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "roofline",
+    .version = "1",
+    .summary = "a processor as its two limits, arithmetic in whole waves of tiles and "
+               "memory bandwidth",
+    .source = "williams2009roofline; wave quantisation as in park2024attacc",
+    .limits = "caches keep an operand for the length of one instruction and no longer; "
+              "no latency of "
+              "memory, no power or clock limits; attention and normalisation run at full "
+              "bandwidth",
+    .opts = params,
+    .cost = cost,
 };

@@ -163,11 +163,13 @@ find_written(const chain *c, const nmb_operand *o)
 {
   uint64_t h = (uint64_t)o->tensor * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)o->mem;
   h = (h ^ (uint64_t)o->offset) * UINT64_C(0xbf58476d1ce4e5b9);
-  h = (h ^ (h >> 29) ^ (uint64_t)o->rows ^ ((uint64_t)o->row_bytes << 20)) * UINT64_C(0x94d049bb133111eb);
+  h = (h ^ (h >> 29) ^ (uint64_t)o->rows ^ ((uint64_t)o->row_bytes << 20)) *
+      UINT64_C(0x94d049bb133111eb);
   for (size_t at = (size_t)(h ^ (h >> 31)) & c->mask;; at = (at + 1) & c->mask) {
     written *w = &c->table[at];
-    if (w->tensor == NMB_NONE || (w->tensor == o->tensor && w->mem == o->mem && w->offset == o->offset &&
-                                  w->rows == o->rows && w->row_bytes == o->row_bytes))
+    if (w->tensor == NMB_NONE ||
+        (w->tensor == o->tensor && w->mem == o->mem && w->offset == o->offset &&
+         w->rows == o->rows && w->row_bytes == o->row_bytes))
       return w;
   }
 }
@@ -183,7 +185,8 @@ operand_end(const nmb_operand *o)
 static double
 value_ready(const chain *c, const nmb_operand *o)
 {
-  const extent *x = &c->whole[(size_t)o->tensor * (size_t)c->p->hw->nmem + (size_t)o->mem];
+  const extent *x =
+      &c->whole[(size_t)o->tensor * (size_t)c->p->hw->nmem + (size_t)o->mem];
   if (x->hi == 0)
     return 0;
   const bool dense = o->rows == 1 || o->stride == o->row_bytes || o->stride == 0;
@@ -215,7 +218,8 @@ chain_open(nmb_run *run, const nmb_prog *p, int first, int end, chain *c)
     nopnd += p->insn[i].nopnd;
     for (int w = 0; w < p->insn[i].nwait; w++)
       if (p->insn[i].wait[w] < first || p->insn[i].wait[w] >= end)
-        return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC, "instruction %d waits for %d, which is not in its block", i,
+        return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                        "instruction %d waits for %d, which is not in its block", i,
                         (int)p->insn[i].wait[w]);
   }
   while (c->mask < (size_t)nopnd * 2)
@@ -226,13 +230,15 @@ chain_open(nmb_run *run, const nmb_prog *p, int first, int end, chain *c)
   c->whole = NMB_NEW(run, extent, (size_t)p->ntensor * (size_t)p->hw->nmem + 1);
   c->order = NMB_NEW(run, int, c->n + 1);
   if (!sort_insns(run, c))
-    return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC, "the instructions of block '%s' wait for each other in a circle",
+    return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                    "the instructions of block '%s' wait for each other in a circle",
                     p->block[p->insn[first].block].name);
   return NMB_OK;
 }
 
 static nmb_status
-longest_chain(nmb_run *run, const nmb_prog *p, int first, int end, const nmb_cost *cost, double *out)
+longest_chain(nmb_run *run, const nmb_prog *p, int first, int end, const nmb_cost *cost,
+              double *out)
 {
   chain c;
   *out = 0;
@@ -266,7 +272,8 @@ longest_chain(nmb_run *run, const nmb_prog *p, int first, int end, const nmb_cos
 }
 
 nmb_status
-nmb_sim_bound(nmb_run *run, const nmb_prog *p, nmb_id block, const nmb_cost *cost, nmb_bound *out)
+nmb_sim_bound(nmb_run *run, const nmb_prog *p, nmb_id block, const nmb_cost *cost,
+              nmb_bound *out)
 {
   int first, end;
   nmb_sim_range(p, block, &first, &end);

@@ -13,15 +13,18 @@
 #include <math.h>
 #include <string.h>
 
-#define PARAMS(X)                                                                         \
-  X(ROWS, "rows", "int", "1", NULL, "1..65536", "cells of an array, reduction dimension") \
-  X(COLS, "cols", "int", "1", NULL, "1..65536", "cells of an array, other dimension")     \
-  X(ARRAYS, "arrays", "int", "1", NULL, "1..65536", "arrays of a device")                 \
-  X(CLOCK, "clock", "freq", "Hz", NULL, "1Hz..", "clock")                                 \
-  X(FLOW, "dataflow", "enum", NULL, NULL, "ws|os|is", "what stays: weights, sums, inputs") \
-  X(LANES, "vector-lanes", "int", "op/cycle", NULL, "1..", "vector units of a device, all") \
-  X(MEMORY, "memory-fraction", "ratio", "1", NULL, "0.01..1", "usable of the bandwidth")  \
-  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")             \
+#define PARAMS(X)                                                                        \
+  X(ROWS, "rows", "int", "1", NULL, "1..65536",                                          \
+    "cells of an array, reduction dimension")                                            \
+  X(COLS, "cols", "int", "1", NULL, "1..65536", "cells of an array, other dimension")    \
+  X(ARRAYS, "arrays", "int", "1", NULL, "1..65536", "arrays of a device")                \
+  X(CLOCK, "clock", "freq", "Hz", NULL, "1Hz..", "clock")                                \
+  X(FLOW, "dataflow", "enum", NULL, NULL, "ws|os|is",                                    \
+    "what stays: weights, sums, inputs")                                                 \
+  X(LANES, "vector-lanes", "int", "op/cycle", NULL, "1..",                               \
+    "vector units of a device, all")                                                     \
+  X(MEMORY, "memory-fraction", "ratio", "1", NULL, "0.01..1", "usable of the bandwidth") \
+  X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")            \
   X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a simple operation")
 enum {
 #define X(id, name, type, unit, dflt, range, help) P_##id,
@@ -32,7 +35,7 @@ static const nmb_opt params[] = {
 #define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
     PARAMS(X)
 #undef X
-    {0}};
+        {0}};
 #define PAR(id) (e->param[P_##id].value)
 
 static int64_t
@@ -60,8 +63,10 @@ mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
 {
   const nmb_op *op = &p->op[in->op];
   const nmb_tile *t = &in->tile;
-  const int64_t n = t->n1 - t->n0, k = t->k1 - t->k0, arrays = (int64_t)PAR(ARRAYS) * e->devices;
-  const nmb_routing *r = op->code == NMB_OP_GLINEAR ? &p->routing[nmb_op_int(op, "routing", 0)] : NULL;
+  const int64_t n = t->n1 - t->n0, k = t->k1 - t->k0,
+                arrays = (int64_t)PAR(ARRAYS) * e->devices;
+  const nmb_routing *r =
+      op->code == NMB_OP_GLINEAR ? &p->routing[nmb_op_int(op, "routing", 0)] : NULL;
   int64_t folds = 0;
   double sum = 0;
   for (int64_t b = t->b0; b < t->b1; b++) {
@@ -114,15 +119,17 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "model",
-  .name = "systolic",
-  .version = "1",
-  .summary = "systolic arrays and a vector unit, in closed form",
-  .source = "samajdar2020scalesim",
-  .limits = "folds of one product do not overlap; scratchpads are large enough to stream behind the "
-            "arithmetic; values in local memory are free",
-  .opts = params,
-  .cost = cost,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "systolic",
+    .version = "1",
+    .summary = "systolic arrays and a vector unit, in closed form",
+    .source = "samajdar2020scalesim",
+    .limits = "folds of one product do not overlap; scratchpads are large enough to "
+              "stream behind the "
+              "arithmetic; values in local memory are free",
+    .opts = params,
+    .cost = cost,
 };

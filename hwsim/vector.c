@@ -10,17 +10,22 @@
 
 #include <math.h>
 
-#define PARAMS(X)                                                                              \
-  X(CLOCK, "clock", "freq", "Hz", NULL, "1Hz..", "clock")                                      \
-  X(LANES, "lanes", "int", "element", NULL, "1..", "elements that a pass takes, of a device")  \
-  X(PASS, "pass-cycles", "int", "cycle", NULL, "1..", "a pass through the adders")             \
-  X(EXP, "exp-cycles", "int", "cycle", NULL, "1..", "a pass through the exponent units")       \
-  X(NORM, "norm-row", "real", "cycle", NULL, "0..", "scalar work of a row of norm")            \
-  X(SOFTMAX, "softmax-row", "real", "cycle", NULL, "0..", "scalar work of a row of softmax")   \
-  X(ROPE, "rope-element", "real", "cycle", NULL, "0..", "rope of an element, on all cores")    \
-  X(SCALAR, "scalar-element", "real", "cycle", NULL, "0..", "a comparison, on all cores")      \
-  X(E_LANE, "energy-element", "energy", "J", NULL, "0..", "an element through a pass")         \
-  X(E_BUF, "energy-buffer", "energy/byte", "J/B", NULL, "0..", "shared buffer, read or written")
+#define PARAMS(X)                                                                        \
+  X(CLOCK, "clock", "freq", "Hz", NULL, "1Hz..", "clock")                                \
+  X(LANES, "lanes", "int", "element", NULL, "1..",                                       \
+    "elements that a pass takes, of a device")                                           \
+  X(PASS, "pass-cycles", "int", "cycle", NULL, "1..", "a pass through the adders")       \
+  X(EXP, "exp-cycles", "int", "cycle", NULL, "1..", "a pass through the exponent units") \
+  X(NORM, "norm-row", "real", "cycle", NULL, "0..", "scalar work of a row of norm")      \
+  X(SOFTMAX, "softmax-row", "real", "cycle", NULL, "0..",                                \
+    "scalar work of a row of softmax")                                                   \
+  X(ROPE, "rope-element", "real", "cycle", NULL, "0..",                                  \
+    "rope of an element, on all cores")                                                  \
+  X(SCALAR, "scalar-element", "real", "cycle", NULL, "0..",                              \
+    "a comparison, on all cores")                                                        \
+  X(E_LANE, "energy-element", "energy", "J", NULL, "0..", "an element through a pass")   \
+  X(E_BUF, "energy-buffer", "energy/byte", "J/B", NULL, "0..",                           \
+    "shared buffer, read or written")
 enum {
 #define X(id, name, type, unit, dflt, range, help) P_##id,
   PARAMS(X)
@@ -30,7 +35,7 @@ static const nmb_opt params[] = {
 #define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
     PARAMS(X)
 #undef X
-    {0}};
+        {0}};
 #define PAR(id) (e->param[P_##id].value)
 
 typedef struct passes {
@@ -64,11 +69,14 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   const nmb_tile *t = &in->tile;
   double memory = 0;
   if (nmb_op_get(op->code)->class_ == NMB_CLASS_MAC)
-    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "vector cannot run op '%s'", nmb_op_get(op->code)->name);
-  const double rows = ceil((double)(t->b1 - t->b0) * (double)(t->m1 - t->m0) / e->devices);
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "vector cannot run op '%s'",
+                    nmb_op_get(op->code)->name);
+  const double rows =
+      ceil((double)(t->b1 - t->b0) * (double)(t->m1 - t->m0) / e->devices);
   const double n = rows * (double)(t->n1 - t->n0), times = ceil(n / PAR(LANES));
   const passes w = passes_of(p, e, op);
-  const double cycles = times * (w.add * PAR(PASS) + w.exp * PAR(EXP)) + rows * w.row + n * w.element;
+  const double cycles =
+      times * (w.add * PAR(PASS) + w.exp * PAR(EXP)) + rows * w.row + n * w.element;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
@@ -85,19 +93,22 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   out->time[NMB_CAUSE_COMPUTE] = cycles / PAR(CLOCK);
   out->time[NMB_CAUSE_BUS] = fmax(memory - out->time[NMB_CAUSE_COMPUTE], 0);
   out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
-  out->energy[NMB_EPART_COMPUTE] = n * e->devices * (w.add + w.exp + (w.element > 0)) * PAR(E_LANE);
+  out->energy[NMB_EPART_COMPUTE] =
+      n * e->devices * (w.add + w.exp + (w.element > 0)) * PAR(E_LANE);
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "model",
-  .name = "vector",
-  .version = "1",
-  .summary = "SIMD units and small cores beside a memory",
-  .source = "gu2025cent and its artifact",
-  .limits = "ops of one kernel do not overlap; rows are dealt evenly to devices; the shared buffer "
-            "always has room",
-  .opts = params,
-  .cost = cost,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "vector",
+    .version = "1",
+    .summary = "SIMD units and small cores beside a memory",
+    .source = "gu2025cent and its artifact",
+    .limits = "ops of one kernel do not overlap; rows are dealt evenly to devices; the "
+              "shared buffer "
+              "always has room",
+    .opts = params,
+    .cost = cost,
 };

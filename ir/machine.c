@@ -23,7 +23,7 @@
 enum { MAXDEPTH = 8, MAXENGINE = 64, MAXDEVICES = 4096, MAXENTRY = 64 };
 
 typedef struct machine {
-  nmb_hw hw; /* first, so that a pointer to it is a pointer to this */
+  nmb_hw hw;    /* first, so that a pointer to it is a pointer to this */
   nmb_run *own; /* the arena that holds all of it */
   const char *text;
 } machine;
@@ -52,7 +52,10 @@ typedef struct reader {
   size_t used, cap;
 } reader;
 
-#define WORD(name, dflt, help) {name, "text", NULL, dflt, "", help}
+#define WORD(name, dflt, help)                                                           \
+  {                                                                                      \
+    name, "text", NULL, dflt, "", help                                                   \
+  }
 static const nmb_opt mem_keys[] = {
     {"size", "size", "B", NULL, "1B..", "capacity of a device"},
     {"bandwidth", "bandwidth", "B/s", NULL, "1B/s..", "external interface of a device"},
@@ -95,9 +98,10 @@ static const nmb_opt link_keys[] = {
 #undef WORD
 
 /* Places of a file's top level. */
-static const char *const base_names[] = {"title", "source", "devices", "host",
+static const char *const base_names[] = {"title",    "source",  "devices", "host",
                                          "memories", "engines", "links"};
-static const char *const variant_names[] = {"include", "title", "source", "devices", "set"};
+static const char *const variant_names[] = {"include", "title", "source", "devices",
+                                            "set"};
 static const char *const set_names[] = {"path", "value"};
 static const char *const sections[] = {"memories", "engines", "links"};
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -186,7 +190,8 @@ text_member(reader *r, const char *file, const config_setting_t *group, const ch
   if (!s)
     return NMB_OK;
   if (config_setting_type(s) != CONFIG_TYPE_STRING)
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a text in quotes", key);
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a text in quotes",
+                    key);
   *out = config_setting_get_string(s);
   return NMB_OK;
 }
@@ -225,10 +230,12 @@ read_set(reader *r, const layer *l)
   if (!set)
     return NMB_OK;
   if (!config_setting_is_list(set))
-    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, set), "set: expected a list ( .. )");
+    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, set),
+                    "set: expected a list ( .. )");
   const int n = config_setting_length(set);
   if (n > 256)
-    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, set), "set: found %d rows, expected at most 256", n);
+    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, set),
+                    "set: found %d rows, expected at most 256", n);
   for (int i = n - 1; i >= 0; i--) /* the last of one file counts */
     NMB_TRY(set_row(r, l->path, config_setting_get_elem(set, (unsigned)i)));
   return NMB_OK;
@@ -240,14 +247,17 @@ static nmb_status
 read_layer(reader *r, nmb_loc from, const char *path, const char *text, size_t len)
 {
   if (r->nlayer == MAXDEPTH)
-    return nmb_fail(r->run, NMB_BADINPUT, from, "machines include each other more than %d deep", MAXDEPTH);
+    return nmb_fail(r->run, NMB_BADINPUT, from,
+                    "machines include each other more than %d deep", MAXDEPTH);
   layer *l = &r->layer[r->nlayer++];
   config_init(&l->cfg);
   l->path = nmb_strdup(r->own, path);
   if (memchr(text, '\0', len))
-    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){l->path, 0, 0}, "found a NUL byte, expected text");
+    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){l->path, 0, 0},
+                    "found a NUL byte, expected text");
   if (!config_read_string(&l->cfg, text))
-    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){l->path, config_error_line(&l->cfg), 0}, "%s",
+    return nmb_fail(r->run, NMB_BADINPUT,
+                    (nmb_loc){l->path, config_error_line(&l->cfg), 0}, "%s",
                     config_error_text(&l->cfg));
   const config_setting_t *root = config_root_setting(&l->cfg);
   const config_setting_t *inc = config_setting_get_member(root, "include");
@@ -280,8 +290,12 @@ value_text(reader *r, nmb_loc loc, const config_setting_t *s, const char **out)
   case CONFIG_TYPE_STRING: *out = config_setting_get_string(s); break;
   case CONFIG_TYPE_BOOL: *out = config_setting_get_bool(s) ? "true" : "false"; break;
   case CONFIG_TYPE_INT: *out = nmb_format(r->own, "%d", config_setting_get_int(s)); break;
-  case CONFIG_TYPE_INT64: *out = nmb_format(r->own, "%lld", config_setting_get_int64(s)); break;
-  case CONFIG_TYPE_FLOAT: *out = nmb_format(r->own, "%.17g", config_setting_get_float(s)); break;
+  case CONFIG_TYPE_INT64:
+    *out = nmb_format(r->own, "%lld", config_setting_get_int64(s));
+    break;
+  case CONFIG_TYPE_FLOAT:
+    *out = nmb_format(r->own, "%.17g", config_setting_get_float(s));
+    break;
   case CONFIG_TYPE_ARRAY:
   case CONFIG_TYPE_LIST: {
     const int n = config_setting_length(s);
@@ -290,7 +304,8 @@ value_text(reader *r, nmb_loc loc, const config_setting_t *s, const char **out)
       const config_setting_t *e = config_setting_get_elem(s, (unsigned)i);
       if (config_setting_type(e) != CONFIG_TYPE_STRING || n > 256)
         return nmb_fail(r->run, NMB_BADINPUT, loc, "expected a list of texts");
-      *out = nmb_format(r->own, "%s%s%s", *out, i ? " " : "", config_setting_get_string(e));
+      *out =
+          nmb_format(r->own, "%s%s%s", *out, i ? " " : "", config_setting_get_string(e));
     }
     break;
   }
@@ -316,11 +331,13 @@ static nmb_status
 entry_at(reader *r, const char *section, int i, entry *out)
 {
   const layer *l = &r->layer[r->nlayer - 1];
-  const config_setting_t *g = config_setting_get_elem(section_of(r, section), (unsigned)i);
+  const config_setting_t *g =
+      config_setting_get_elem(section_of(r, section), (unsigned)i);
   *out = (entry){section, config_setting_name(g), NULL, g, l->path};
   out->label = nmb_format(r->own, "%s.%s", section, out->name);
   if (!config_setting_is_group(g))
-    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, g), "%s: expected a group { .. }", out->label);
+    return nmb_fail(r->run, NMB_BADINPUT, place(l->path, g),
+                    "%s: expected a group { .. }", out->label);
   return NMB_OK;
 }
 
@@ -332,7 +349,8 @@ entry_value(reader *r, const entry *e, const nmb_opt *key, nmb__optval *out)
   const char *file = e->file, *text = key->dflt;
   for (int i = r->nover - 1; i >= 0; i--) {
     const override *o = &r->over[i];
-    if (strcmp(o->section, e->section) || strcmp(o->entry, e->name) || strcmp(o->key, key->name))
+    if (strcmp(o->section, e->section) || strcmp(o->entry, e->name) ||
+        strcmp(o->key, key->name))
       continue;
     s = o->value; /* innermost first: the outermost one stays */
     file = o->file;
@@ -341,7 +359,8 @@ entry_value(reader *r, const entry *e, const nmb_opt *key, nmb__optval *out)
   if (s)
     NMB_TRY(value_text(r, loc, s, &text));
   if (!text)
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "%s: '%s' is missing: %s", e->label, key->name, key->help);
+    return nmb_fail(r->run, NMB_BADINPUT, loc, "%s: '%s' is missing: %s", e->label,
+                    key->name, key->help);
   if (nmb__option_value(r->run, loc, e->label, key, text, out) != NMB_OK)
     return NMB_BADINPUT;
   out->text = nmb_strdup(r->own, out->text);
@@ -416,7 +435,8 @@ read_mem(reader *r, const entry *e, nmb_mem *m)
   const int n = system ? 1 : r->devices;
   const double bytes = V("size")->number * n;
   if (!(bytes < 0x1p62))
-    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group), "%s: %g bytes are too many", e->label, bytes);
+    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group),
+                    "%s: %g bytes are too many", e->label, bytes);
   *m = (nmb_mem){.name = nmb_strdup(r->own, e->name),
                  .devices = n,
                  .bytes = (int64_t)bytes,
@@ -436,22 +456,24 @@ read_mem(reader *r, const entry *e, nmb_mem *m)
 }
 
 static nmb_status
-mem_named(reader *r, const nmb_hw *hw, const entry *e, const char *key, const char *name, nmb_id *out)
+mem_named(reader *r, const nmb_hw *hw, const entry *e, const char *key, const char *name,
+          nmb_id *out)
 {
   const char *names[NMB_MAXMEM];
   for (int i = 0; i < hw->nmem; i++)
     names[i] = hw->mem[i].name;
   *out = nmb_hw_mem(hw, name);
   if (*out == NMB_NONE)
-    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group), "%s: %s: there is no memory '%s'%s",
-                    e->label, key, name, nmb__hint(r->run, name, names, hw->nmem));
+    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group),
+                    "%s: %s: there is no memory '%s'%s", e->label, key, name,
+                    nmb__hint(r->run, name, names, hw->nmem));
   return NMB_OK;
 }
 
 /* The set of words of `text` in a table of `n` names; "all" is all of them. */
 static nmb_status
-word_set(reader *r, const entry *e, const char *key, const char *text, const char *(*name)(int),
-         int n, uint64_t *out)
+word_set(reader *r, const entry *e, const char *key, const char *text,
+         const char *(*name)(int), int n, uint64_t *out)
 {
   char *next = nmb_strdup(r->own, text);
   *out = 0;
@@ -473,13 +495,15 @@ word_set(reader *r, const entry *e, const char *key, const char *text, const cha
       const char **names = NMB_NEW(r->run, const char *, n);
       for (int j = 0; j < n; j++)
         names[j] = name(j);
-      return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group), "%s: %s: found '%s', which is unknown%s",
-                      e->label, key, w, nmb__hint(r->run, w, names, n));
+      return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group),
+                      "%s: %s: found '%s', which is unknown%s", e->label, key, w,
+                      nmb__hint(r->run, w, names, n));
     }
     *out |= UINT64_C(1) << i;
   }
   if (!*out)
-    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group), "%s: '%s' is empty", e->label, key);
+    return nmb_fail(r->run, NMB_BADINPUT, place(e->file, e->group), "%s: '%s' is empty",
+                    e->label, key);
   return NMB_OK;
 }
 
@@ -497,7 +521,8 @@ dtype_name(int i)
 
 /* The model of an engine or link, and whether all keys are its or `keys`'. */
 static nmb_status
-read_model(reader *r, const entry *e, const nmb_opt *keys, nmb__optval *v, const nmb_plugin **out)
+read_model(reader *r, const entry *e, const nmb_opt *keys, nmb__optval *v,
+           const nmb_plugin **out)
 {
   NMB_TRY(entry_value(r, e, &keys[0], &v[0])); /* "model" */
   NMB_TRY(nmb__plugin_need(r->run, place(e->file, e->group), v[0].text, "model", out));
@@ -590,7 +615,8 @@ static const config_setting_t *
 outermost(const reader *r, const char *key, const char **file)
 {
   for (int i = 0; i < r->nlayer; i++) {
-    const config_setting_t *s = config_setting_get_member(config_root_setting(&r->layer[i].cfg), key);
+    const config_setting_t *s =
+        config_setting_get_member(config_root_setting(&r->layer[i].cfg), key);
     *file = r->layer[i].path;
     if (s)
       return s;
@@ -605,9 +631,11 @@ head_text(reader *r, const char *key, const char **out)
   const char *file;
   const config_setting_t *s = outermost(r, key, &file);
   if (!s)
-    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){file, 0, 0}, "the machine has no '%s'", key);
+    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){file, 0, 0},
+                    "the machine has no '%s'", key);
   if (config_setting_type(s) != CONFIG_TYPE_STRING || !*config_setting_get_string(s))
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a text in quotes", key);
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a text in quotes",
+                    key);
   *out = nmb_strdup(r->own, config_setting_get_string(s));
   put_key(r, "", key, *out);
   return NMB_OK;
@@ -625,7 +653,8 @@ read_head(reader *r, nmb_hw *hw, const char **host)
   char *end;
   const long n = strtol(text, &end, 10);
   if (*end || end == text || n < 1 || n > MAXDEVICES)
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "devices: found '%s', expected 1..%d", text, MAXDEVICES);
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s),
+                    "devices: found '%s', expected 1..%d", text, MAXDEVICES);
   hw->devices = r->devices = (int)n;
   put(r, nmb_format(r->own, "devices = %ld;\n", n));
   return head_text(r, "host", host);
@@ -641,10 +670,12 @@ section_length(reader *r, const char *name, int most, int *out)
   if (!s)
     return NMB_OK;
   if (!config_setting_is_group(s))
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a group { .. }", name);
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: expected a group { .. }",
+                    name);
   *out = config_setting_length(s);
   if (*out > most)
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "%s: found %d, expected at most %d", name, *out, most);
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s),
+                    "%s: found %d, expected at most %d", name, *out, most);
   return NMB_OK;
 }
 
@@ -691,7 +722,8 @@ read_engines(reader *r, nmb_hw *hw)
     entry e;
     NMB_TRY(open_entry(r, i < n ? "engines" : "links", i < n ? i : i - n, &e));
     if (nmb_hw_engine(hw, e.name) != NMB_NONE)
-      return nmb_fail(r->run, NMB_BADINPUT, place(e.file, e.group), "%s: the name is taken", e.label);
+      return nmb_fail(r->run, NMB_BADINPUT, place(e.file, e.group),
+                      "%s: the name is taken", e.label);
     NMB_TRY(i < n ? read_engine(r, hw, &e, &g[i]) : read_link(r, hw, &e, &g[i]));
     put(r, "  };\n");
     if (i == n - 1 || i == n + nlink - 1)
@@ -712,14 +744,16 @@ check_overrides(reader *r)
     while (j < COUNT(sections) && strcmp(sections[j], o->section))
       j++;
     if (j == COUNT(sections))
-      return nmb_fail(r->run, NMB_BADINPUT, place(o->file, o->value), "set: there is no '%s'%s", o->path,
+      return nmb_fail(r->run, NMB_BADINPUT, place(o->file, o->value),
+                      "set: there is no '%s'%s", o->path,
                       nmb__hint(r->run, o->section, sections, COUNT(sections)));
     const config_setting_t *g = section_of(r, o->section);
     const char *names[MAXENTRY];
     const int n = g ? config_setting_length(g) : 0;
     for (int k = 0; k < n; k++)
       names[k] = config_setting_name(config_setting_get_elem(g, (unsigned)k));
-    return nmb_fail(r->run, NMB_BADINPUT, place(o->file, o->value), "set: there is no '%s'%s", o->path,
+    return nmb_fail(r->run, NMB_BADINPUT, place(o->file, o->value),
+                    "set: there is no '%s'%s", o->path,
                     nmb__hint(r->run, o->entry, names, n));
   }
   return NMB_OK;
@@ -737,11 +771,13 @@ check_host(reader *r, nmb_hw *hw, const char *host)
       names[n++] = hw->engine[i].name;
   hw->host = nmb_hw_engine(hw, host);
   if (hw->host == NMB_NONE || nmb_engine_is_link(&hw->engine[hw->host]))
-    return nmb_fail(r->run, NMB_BADINPUT, place(file, s), "host: there is no engine '%s'%s", host,
+    return nmb_fail(r->run, NMB_BADINPUT, place(file, s),
+                    "host: there is no engine '%s'%s", host,
                     nmb__hint(r->run, host, names, n));
   const nmb_engine *e = &hw->engine[hw->host];
   const uint64_t all = (UINT64_C(1) << NMB_NOP) - 1;
-  if (e->ops != all || e->weights != NMB_BIT(NMB_NDTYPE) - 1 || e->values != NMB_BIT(NMB_NDTYPE) - 1)
+  if (e->ops != all || e->weights != NMB_BIT(NMB_NDTYPE) - 1 ||
+      e->values != NMB_BIT(NMB_NDTYPE) - 1)
     return nmb_fail(r->run, NMB_BADINPUT, place(file, s),
                     "host: engine '%s' does not run every op in every format", host);
   return NMB_OK;
@@ -768,7 +804,8 @@ load(nmb_run *run, const char *name, const char *text, size_t len, nmb_hw **out)
   r->run = run;
   r->own = own;
   m->own = own;
-  nmb_status status = text ? read_layer(r, NMB_NOLOC, name, text, len) : read_named(r, NMB_NOLOC, name);
+  nmb_status status =
+      text ? read_layer(r, NMB_NOLOC, name, text, len) : read_named(r, NMB_NOLOC, name);
   if (status == NMB_OK) {
     const char *slash = strrchr(r->layer[0].path, '/');
     char *base = nmb_strdup(own, slash ? slash + 1 : r->layer[0].path);
@@ -797,7 +834,8 @@ nmb__machine_load(nmb_run *run, const char *name_or_path, nmb_hw **out)
 }
 
 nmb_status
-nmb__machine_parse(nmb_run *run, const char *file, const char *text, size_t len, nmb_hw **out)
+nmb__machine_parse(nmb_run *run, const char *file, const char *text, size_t len,
+                   nmb_hw **out)
 {
   return load(run, file, text, len, out);
 }
@@ -846,7 +884,8 @@ nmb_hw_link(const nmb_hw *hw, nmb_id from, nmb_id to)
 {
   for (int i = 0; i < hw->nengine; i++) {
     const nmb_engine *e = &hw->engine[i];
-    if (nmb_engine_is_link(e) && ((e->from == from && e->to == to) || (e->from == to && e->to == from)))
+    if (nmb_engine_is_link(e) &&
+        ((e->from == from && e->to == to) || (e->from == to && e->to == from)))
       return i;
   }
   return NMB_NONE;
@@ -858,7 +897,8 @@ param(const nmb_engine *e, const char *name)
   for (int i = 0; i < e->nparam; i++)
     if (!strcmp(e->param[i].name, name))
       return &e->param[i];
-  nmb__panic("model %s asks for parameter '%s', which it does not declare", e->model, name);
+  nmb__panic("model %s asks for parameter '%s', which it does not declare", e->model,
+             name);
   return NULL;
 }
 
@@ -901,11 +941,13 @@ check_cost(nmb_run *run, const nmb_engine *e, const nmb_cost *c, int nmem)
   for (int i = 0; i < NMB_NEPART; i++)
     good = good && !(c->energy[i] < 0) && !isinf(c->energy[i]);
   for (int i = 0; i < nmem; i++)
-    good = good && c->mem_bytes[i] >= 0 && c->mem_s[i] >= 0 && c->mem_s[i] <= d * (1 + 1e-12);
+    good = good && c->mem_bytes[i] >= 0 && c->mem_s[i] >= 0 &&
+           c->mem_s[i] <= d * (1 + 1e-12);
   if (good)
     return NMB_OK;
   return nmb_fail(run, NMB_BADPLUGIN, NMB_NOLOC,
-                  "model %s: an instruction of engine '%s' costs %g s: a time is negative, infinite, or "
+                  "model %s: an instruction of engine '%s' costs %g s: a time is "
+                  "negative, infinite, or "
                   "less than a memory is busy",
                   e->model, e->name, d);
 }

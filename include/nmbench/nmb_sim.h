@@ -31,8 +31,8 @@ NMB_API void nmb_sim_channels(const nmb_prog *, const nmb_insn *, int *first, in
 typedef struct nmb_bound {
   double engine, memory, chain;
 } nmb_bound;
-NMB_API nmb_status nmb_sim_bound(nmb_run *, const nmb_prog *, nmb_id block, const nmb_cost *cost,
-                                 nmb_bound *out);
+NMB_API nmb_status nmb_sim_bound(nmb_run *, const nmb_prog *, nmb_id block,
+                                 const nmb_cost *cost, nmb_bound *out);
 
 #ifdef __cplusplus
 }

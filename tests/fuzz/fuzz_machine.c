@@ -21,8 +21,11 @@ __lsan_default_suppressions(void)
   return "leak:strbuf_append";
 }
 
-static const char *const words[] = {"unknown", "-1GB", "1e400B", "0", "include", "set", "( { path = ", "};", "@include",
-                                    "\"", "nan", "99999999999999999999", "all", "1e-300s", "[", "devices = 4096;"};
+static const char *const words[] = {
+    "unknown",  "-1GB",    "1e400B",      "0",
+    "include",  "set",     "( { path = ", "};",
+    "@include", "\"",      "nan",         "99999999999999999999",
+    "all",      "1e-300s", "[",           "devices = 4096;"};
 enum { NWORD = sizeof words / sizeof *words };
 
 /* Bytes changed, cut, doubled, or a word put in. */
@@ -72,7 +75,8 @@ try(const char *name, const char *text, size_t len)
     /* what is accepted must print to what is accepted */
     if (nmb__machine_parse(run, name, canonical, strlen(canonical), &again) != NMB_OK ||
         strcmp(nmb__machine_text(run, again), canonical)) {
-      fprintf(stderr, "%s\n%s: does not read back: %s\n", canonical, name, nmb_error_text(run));
+      fprintf(stderr, "%s\n%s: does not read back: %s\n", canonical, name,
+              nmb_error_text(run));
       abort();
     }
     nmb__machine_free(again);

@@ -35,11 +35,16 @@ refused(const char *text, const char *want)
 }
 
 #define HEAD "title = \"t\"; source = \"s\"; host = \"gpu\";\n"
-#define MEM "memories = { m = { size = \"1GB\"; bandwidth = \"1GB/s\"; energy = \"unknown\"; static = \"0W\"; source = \"s\"; }; };\n"
-#define GPU                                                                                                      \
-  "engines = { gpu = { model = \"roofline\"; resident = \"m\"; home = \"m\"; ops = \"all\"; weights = \"all\";\n" \
-  "values = \"all\"; launch = \"1us\"; static = \"0W\"; source = \"s\"; cores = 2; clock = \"1GHz\"; macs16 = 8;\n" \
-  "macs32 = 4; macs-int8 = 0; macs-fp8 = 0; ops-per-cycle = 2; compute-fraction = 1.0; memory-fraction = \"50%\";\n" \
+#define MEM                                                                              \
+  "memories = { m = { size = \"1GB\"; bandwidth = \"1GB/s\"; energy = \"unknown\"; "     \
+  "static = \"0W\"; source = \"s\"; }; };\n"
+#define GPU                                                                              \
+  "engines = { gpu = { model = \"roofline\"; resident = \"m\"; home = \"m\"; ops = "     \
+  "\"all\"; weights = \"all\";\n"                                                        \
+  "values = \"all\"; launch = \"1us\"; static = \"0W\"; source = \"s\"; cores = 2; "     \
+  "clock = \"1GHz\"; macs16 = 8;\n"                                                      \
+  "macs32 = 4; macs-int8 = 0; macs-fp8 = 0; ops-per-cycle = 2; compute-fraction = 1.0; " \
+  "memory-fraction = \"50%\";\n"                                                         \
   "energy-mac = \"unknown\"; energy-op = \"1pJ\"; }; };\n"
 
 static nmb_hw *
@@ -77,16 +82,20 @@ test_refused(void)
 {
   refused(HEAD MEM "engines = { };", "bad.hw:1: host: there is no engine 'gpu'");
   refused("title = \"t\"; host = \"gpu\";" MEM GPU, "the machine has no 'source'");
-  refused(HEAD "memoires = { };", "bad.hw:2: machine: unknown key 'memoires'; did you mean 'memories'?");
-  refused(HEAD "memories = { m = { size = \"1GB\"; };};", "memories.m: 'bandwidth' is missing");
+  refused(HEAD "memoires = { };",
+          "bad.hw:2: machine: unknown key 'memoires'; did you mean 'memories'?");
+  refused(HEAD "memories = { m = { size = \"1GB\"; };};",
+          "memories.m: 'bandwidth' is missing");
   refused(HEAD "memories = { m = { size = \"1GB\"; bandwith = \"1GB/s\"; };};",
           "memories.m: unknown key 'bandwith'; did you mean 'bandwidth'?");
   refused(HEAD "memories = { m = { size = \"1GBs\"; };};", "bad.hw:2: found unit 'GBs'");
   refused(HEAD "memories = { m = { size = 12; };};", "bad.hw:2:");
-  refused(HEAD MEM GPU "links = { l = { from = \"m\"; to = \"n\"; launch = \"0s\"; static = \"0W\"; source = \"s\"; }; };",
+  refused(HEAD MEM GPU "links = { l = { from = \"m\"; to = \"n\"; launch = \"0s\"; "
+                       "static = \"0W\"; source = \"s\"; }; };",
           "links.l: to: there is no memory 'n'");
   refused(HEAD MEM GPU "x = 3;", "unknown key 'x'");
-  refused(HEAD "memories = { m = { size = \"1GB\"; bandwidth = \"1GB/s\"; energy = \"unknown\"; static = \"0W\"; source = \" \"; }; };",
+  refused(HEAD "memories = { m = { size = \"1GB\"; bandwidth = \"1GB/s\"; energy = "
+               "\"unknown\"; static = \"0W\"; source = \" \"; }; };",
           "its source is empty");
   refused(HEAD "devices = 0;" MEM GPU, "devices: found '0'");
   refused("title = ;", "bad.hw:1: syntax error");
@@ -114,10 +123,13 @@ static void
 test_variant(void)
 {
   nmb_run *run = open_run();
-  nmb_hw *hw = accepted(run, "include = \"aim-gddr6-x8+gb8k\"; title = \"mine\"; devices = 2; set = (\n"
-                             "{ path = \"engines.pim.rp\"; value = 30; }, { path = \"engines.pim.rp\"; value = 31; } );");
+  nmb_hw *hw = accepted(
+      run, "include = \"aim-gddr6-x8+gb8k\"; title = \"mine\"; devices = 2; set = (\n"
+           "{ path = \"engines.pim.rp\"; value = 30; }, { path = \"engines.pim.rp\"; "
+           "value = 31; } );");
   const nmb_engine *pim = &hw->engine[nmb_hw_engine(hw, "pim")];
-  const nmb_mem *dram = &hw->mem[nmb_hw_mem(hw, "dram")], *ddr = &hw->mem[nmb_hw_mem(hw, "ddr")];
+  const nmb_mem *dram = &hw->mem[nmb_hw_mem(hw, "dram")],
+                *ddr = &hw->mem[nmb_hw_mem(hw, "ddr")];
   CU_ASSERT_STRING_EQUAL(hw->title, "mine");
   CU_ASSERT_EQUAL(nmb_param_get(pim, "rp"), 31);
   CU_ASSERT_EQUAL(nmb_param_get(pim, "global-buffer"), 8192);
@@ -125,7 +137,8 @@ test_variant(void)
   CU_ASSERT_EQUAL(dram->bytes, INT64_C(2) * 16 << 30);
   CU_ASSERT_EQUAL(ddr->bytes, INT64_C(512) << 30); /* one in the system */
   CU_ASSERT_EQUAL(ddr->devices, 1);
-  CU_ASSERT_NOT_EQUAL(nmb_hw_link(hw, nmb_hw_mem(hw, "dram"), nmb_hw_mem(hw, "ddr")), NMB_NONE);
+  CU_ASSERT_NOT_EQUAL(nmb_hw_link(hw, nmb_hw_mem(hw, "dram"), nmb_hw_mem(hw, "ddr")),
+                      NMB_NONE);
   nmb__machine_free(hw);
   nmb__run_close(run);
 }
@@ -134,16 +147,23 @@ static void
 test_bad_variant(void)
 {
   refused("include = \"gpu-a100\"; memories = { };", "variant: unknown key 'memories'");
-  refused("include = \"gpu-a100\";\nset = ( { path = \"engines.gpu.clok\"; value = \"1GHz\"; } );",
+  refused("include = \"gpu-a100\";\nset = ( { path = \"engines.gpu.clok\"; value = "
+          "\"1GHz\"; } );",
           "bad.hw:2: engines.gpu: unknown key 'clok'; did you mean 'clock'?");
-  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpx.clock\"; value = \"1GHz\"; } );",
+  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpx.clock\"; value = "
+          "\"1GHz\"; } );",
           "set: there is no 'engines.gpx.clock'; did you mean 'gpu'?");
-  refused("include = \"gpu-a100\"; set = ( { path = \"engine.gpu.clock\"; value = \"1GHz\"; } );",
+  refused("include = \"gpu-a100\"; set = ( { path = \"engine.gpu.clock\"; value = "
+          "\"1GHz\"; } );",
           "did you mean 'engines'?");
-  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpu.clock\"; value = \"-1GHz\"; } );", "engines.gpu");
-  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpu\"; value = \"1GHz\"; } );",
-          "expected group.entry.key");
-  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpu.clock\"; } );", "a row lacks its value");
+  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpu.clock\"; value = "
+          "\"-1GHz\"; } );",
+          "engines.gpu");
+  refused(
+      "include = \"gpu-a100\"; set = ( { path = \"engines.gpu\"; value = \"1GHz\"; } );",
+      "expected group.entry.key");
+  refused("include = \"gpu-a100\"; set = ( { path = \"engines.gpu.clock\"; } );",
+          "a row lacks its value");
   refused("include = \"gpu-a100\"; set = ( 3 );", "set: expected groups");
 }
 
@@ -199,6 +219,7 @@ test_shipped(void)
 UNIT_MAIN("machine", {"values, units, defaults, devices", test_values},
           {"what is wrong is refused with its place", test_refused},
           {"a misspelt parameter is refused", test_misspelt_parameter},
-          {"a variant changes single values", test_variant}, {"a wrong variant is refused", test_bad_variant},
+          {"a variant changes single values", test_variant},
+          {"a wrong variant is refused", test_bad_variant},
           {"includes do not run in circles", test_recursion},
           {"every shipped machine reads and prints", test_shipped})

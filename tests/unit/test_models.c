@@ -23,15 +23,22 @@ bench_open(const char *machine_text, const char *engine, int64_t m, int64_t n, i
 {
   bench b = {.run = nmb__run_open(stderr)};
   nmb__plugins_load(b.run, NULL);
-  if (nmb__machine_parse(b.run, "test.hw", machine_text, strlen(machine_text), &b.hw) != NMB_OK)
+  if (nmb__machine_parse(b.run, "test.hw", machine_text, strlen(machine_text), &b.hw) !=
+      NMB_OK)
     abort();
   b.p = nmb_prog_new("one", (nmb_step_spec){NMB_DECODE, m, 1, 0});
   nmb_prog_set_hw(b.p, b.hw);
   const nmb_id blk = nmb_block_add(b.p, "b");
-  const nmb_tensor x = {.name = "x", .block = blk, .dtype = NMB_DT_BF16, .rank = 2, .dim = {m, k}};
-  const nmb_tensor y = {.name = "y", .block = blk, .dtype = NMB_DT_BF16, .rank = 2, .dim = {m, n}};
-  const nmb_tensor w = {
-      .name = "w", .block = blk, .dtype = NMB_DT_BF16, .role = NMB_ROLE_WEIGHT, .rank = 2, .dim = {n, k}};
+  const nmb_tensor x = {
+      .name = "x", .block = blk, .dtype = NMB_DT_BF16, .rank = 2, .dim = {m, k}};
+  const nmb_tensor y = {
+      .name = "y", .block = blk, .dtype = NMB_DT_BF16, .rank = 2, .dim = {m, n}};
+  const nmb_tensor w = {.name = "w",
+                        .block = blk,
+                        .dtype = NMB_DT_BF16,
+                        .role = NMB_ROLE_WEIGHT,
+                        .rank = 2,
+                        .dim = {n, k}};
   const nmb_op op = {.code = NMB_OP_LINEAR,
                      .block = blk,
                      .nin = 2,
@@ -41,7 +48,8 @@ bench_open(const char *machine_text, const char *engine, int64_t m, int64_t n, i
   nmb_op_add(b.p, &op);
   const nmb_id e = nmb_hw_engine(b.hw, engine);
   const nmb_id home = b.hw->engine[e].home, resident = b.hw->engine[e].resident;
-  b.in = (nmb_insn){.kind = NMB_INSN_EXEC, .engine = e, .nopnd = 3, .tile = {0, 1, 0, m, 0, n, 0, k}};
+  b.in = (nmb_insn){
+      .kind = NMB_INSN_EXEC, .engine = e, .nopnd = 3, .tile = {0, 1, 0, m, 0, n, 0, k}};
   b.in.opnd[0] = (nmb_operand){0, home, NMB_NONE, false, 0, 1, m * k * 2, m * k * 2};
   b.in.opnd[1] = (nmb_operand){1, resident, NMB_NONE, false, 0, 1, n * k * 2, n * k * 2};
   b.in.opnd[2] = (nmb_operand){2, home, NMB_NONE, true, 0, 1, m * n * 2, m * n * 2};
@@ -67,7 +75,8 @@ bench_cost(const bench *b)
 
 /* Cycles of a PIM instruction of one input vector; rows dealt evenly. */
 static double
-pim_cycles(const bench *b, int channels, int64_t rows, int64_t row_bytes, int64_t reuse, bool padded)
+pim_cycles(const bench *b, int channels, int64_t rows, int64_t row_bytes, int64_t reuse,
+           bool padded)
 {
   bench c = *b;
   const nmb_engine *e = &b->hw->engine[b->in.engine];
@@ -78,7 +87,8 @@ pim_cycles(const bench *b, int channels, int64_t rows, int64_t row_bytes, int64_
   l.bursts = (row_bytes + m->burst_bytes - 1) / m->burst_bytes;
   l.pages = (row_bytes + m->page_bytes - 1) / m->page_bytes;
   if (!padded)
-    l.opens = (l.rows_per_bank * l.bursts * m->burst_bytes + m->page_bytes - 1) / m->page_bytes;
+    l.opens =
+        (l.rows_per_bank * l.bursts * m->burst_bytes + m->page_bytes - 1) / m->page_bytes;
   c.in.place = l;
   const nmb_cost cost = bench_cost(&c);
   return nmb_cost_seconds(&cost) / nmb_param_get(e, "t-ck");
@@ -134,7 +144,8 @@ test_aim_gemv(void)
   int n = 0;
   for (; next_row(f, NULL, v, 5); n++) {
     bench b = bench_open(aim, "pim", 1, (int64_t)v[0], (int64_t)v[1]);
-    const double got = pim_cycles(&b, (int)v[2], (int64_t)v[0], (int64_t)v[1] * 2, (int64_t)v[3], true);
+    const double got =
+        pim_cycles(&b, (int)v[2], (int64_t)v[0], (int64_t)v[1] * 2, (int64_t)v[3], true);
     CU_ASSERT_DOUBLE_EQUAL(got, v[4], 1e-6 * v[4]);
     bench_close(&b);
   }
@@ -157,10 +168,11 @@ test_aim_reuse(void)
 static void
 test_aim_bigger_buffer(void)
 {
-  bench b = bench_open("include = \"aim-gddr6-x8+gb8k\"; devices = 1; set = ( " NO_REFRESH " );", "pim", 1,
-                       4096, 4096);
-  CU_ASSERT_DOUBLE_EQUAL(pim_cycles(&b, 32, 4096, 8192, 32, true), 8124 - 3 * (1 + 32 + 32 + 2 + 5 + 7 * 5) + 3 * 12,
-                         1e-3);
+  bench b = bench_open("include = \"aim-gddr6-x8+gb8k\"; devices = 1; set = ( " NO_REFRESH
+                       " );",
+                       "pim", 1, 4096, 4096);
+  CU_ASSERT_DOUBLE_EQUAL(pim_cycles(&b, 32, 4096, 8192, 32, true),
+                         8124 - 3 * (1 + 32 + 32 + 2 + 5 + 7 * 5) + 3 * 12, 1e-3);
   bench_close(&b);
 }
 
@@ -179,7 +191,8 @@ test_packed_rows(void)
 static void
 test_refresh(void)
 {
-  bench a = bench_open(aim, "pim", 1, 4096, 4096), b = bench_open("include = \"aim-gddr6\";", "pim", 1, 4096, 4096);
+  bench a = bench_open(aim, "pim", 1, 4096, 4096),
+        b = bench_open("include = \"aim-gddr6\";", "pim", 1, 4096, 4096);
   const double with = pim_cycles(&b, 32, 4096, 8192, 1, true);
   CU_ASSERT_DOUBLE_EQUAL(with, 9664 * 3333.0 / (3333 - 210), 1e-3);
   bench_close(&a);
@@ -193,7 +206,8 @@ attacc_cycles(int heads, int64_t length, bool limited)
 {
   char text[400];
   snprintf(text, sizeof text,
-           "include = \"hbm3-attacc-x1\"; set = ( " NO_REFRESH ", { path = \"engines.pim.ccd\"; value = %d; } );",
+           "include = \"hbm3-attacc-x1\"; set = ( " NO_REFRESH
+           ", { path = \"engines.pim.ccd\"; value = %d; } );",
            limited ? 6 : 4);
   bench b = bench_open(text, "pim", 1, length, 128);
   double one = pim_cycles(&b, 1, length, 256, 1, false);
@@ -229,12 +243,14 @@ test_systolic(void)
   char flow[16], text[600];
   int n = 0;
   for (; next_row(f, flow, v, 7); n++) {
-    snprintf(text, sizeof text,
-             "include = \"npu-hbm-pim\"; set = ( { path = \"engines.npu.rows\"; value = %d; },"
-             "{ path = \"engines.npu.cols\"; value = %d; }, { path = \"engines.npu.arrays\"; value = 1; },"
-             "{ path = \"engines.npu.dataflow\"; value = \"%s\"; },"
-             "{ path = \"memories.hbm.bandwidth\"; value = \"1000TB/s\"; } );",
-             (int)v[0], (int)v[1], flow);
+    snprintf(
+        text, sizeof text,
+        "include = \"npu-hbm-pim\"; set = ( { path = \"engines.npu.rows\"; value = %d; },"
+        "{ path = \"engines.npu.cols\"; value = %d; }, { path = \"engines.npu.arrays\"; "
+        "value = 1; },"
+        "{ path = \"engines.npu.dataflow\"; value = \"%s\"; },"
+        "{ path = \"memories.hbm.bandwidth\"; value = \"1000TB/s\"; } );",
+        (int)v[0], (int)v[1], flow);
     bench b = bench_open(text, "npu", (int64_t)v[3], (int64_t)v[4], (int64_t)v[5]);
     const nmb_cost c = bench_cost(&b);
     CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c) * 1e9, v[6], 1e-6 * v[6]);
@@ -264,7 +280,8 @@ test_roofline(void)
   b = bench_open(gpu, "gpu", 108 * 128, 96 * 128, 8192);
   c = bench_cost(&b);
   const double peak = 108 * 1024 * 1.41e9 * 0.8;
-  CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c), 108.0 * 128 * 96 * 128 * 8192 / peak, 1e-9);
+  CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c), 108.0 * 128 * 96 * 128 * 8192 / peak,
+                         1e-9);
   CU_ASSERT_TRUE(c.time[NMB_CAUSE_BUS] == 0);
   bench_close(&b);
 }
@@ -278,7 +295,8 @@ test_roofline_bytes(void)
   b.in.opnd[1].row_bytes = 4096 * 4096 / 2;
   const nmb_cost c = bench_cost(&b);
   CU_ASSERT_DOUBLE_EQUAL(c.mem_bytes[0], 4096.0 * 4096 / 2, 0);
-  CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c), 4096.0 * 4096 / 2 / (2039e9 * 0.85), 1e-12);
+  CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c), 4096.0 * 4096 / 2 / (2039e9 * 0.85),
+                         1e-12);
   bench_close(&b);
 }
 
@@ -302,7 +320,8 @@ test_blocking(void)
 static void
 test_unknown_energy(void)
 {
-  bench b = bench_open("include = \"npu-hbm-pim\"; set = ( { path = \"engines.pim.energy-act\"; value = \"unknown\"; } );",
+  bench b = bench_open("include = \"npu-hbm-pim\"; set = ( { path = "
+                       "\"engines.pim.energy-act\"; value = \"unknown\"; } );",
                        "pim", 1, 4096, 4096);
   b.in.place = (nmb_place){0, 32, 32, 1, 4, 8, 128, 1, 0};
   const nmb_cost c = bench_cost(&b);
@@ -319,7 +338,8 @@ test_pim_energy(void)
   b.in.place = (nmb_place){0, 32, 16, 1, 8, 4, 256, 32, 0};
   const nmb_cost c = bench_cost(&b);
   CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ROW], 8 * 4 * 512 * 2.95e-9, 1e-15);
-  CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ARRAY], 8 * 256 * 512 * 82.15e-12 + 8 * 4 * 32 * 1.239e-9, 1e-15);
+  CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ARRAY],
+                         8 * 256 * 512 * 82.15e-12 + 8 * 4 * 32 * 1.239e-9, 1e-15);
   CU_ASSERT_DOUBLE_EQUAL(c.mem_bytes[0], 2.0 * 4096 * 4096 + 2 * 8192, 0);
   /* each channel takes the vector, one result leaves */
   CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_IO], (32 * 8192 + 8192) * 44e-12, 1e-15);
@@ -332,7 +352,8 @@ test_link(void)
   bench b = bench_open("include = \"aim-gddr6-x8\";", "pim", 1, 4096, 4096);
   b.in.engine = nmb_hw_engine(b.hw, "cxl");
   b.in.nopnd = 1;
-  b.in.opnd[0] = (nmb_operand){0, nmb_hw_mem(b.hw, "dram"), NMB_NONE, false, 0, 1, 8192, 8192};
+  b.in.opnd[0] =
+      (nmb_operand){0, nmb_hw_mem(b.hw, "dram"), NMB_NONE, false, 0, 1, 8192, 8192};
   b.in.kind = NMB_INSN_BCAST;
   nmb_cost c = bench_cost(&b);
   CU_ASSERT_DOUBLE_EQUAL(nmb_cost_seconds(&c), 180e-9 + 8192 / 32e9, 1e-15);
@@ -359,11 +380,14 @@ test_vector(void)
 UNIT_MAIN("models", {"AiM GEMVs take the public simulator's cycles", test_aim_gemv},
           {"sharing the global buffer buys 1.19x", test_aim_reuse},
           {"a larger global buffer saves turns", test_aim_bigger_buffer},
-          {"short rows share pages", test_packed_rows}, {"refresh stretches time", test_refresh},
+          {"short rows share pages", test_packed_rows},
+          {"refresh stretches time", test_refresh},
           {"AttAcc attention within 5%", test_attacc_kernels},
           {"systolic arrays take SCALE-Sim's cycles", test_systolic},
           {"roofline: bandwidth below the ridge, peak above", test_roofline},
           {"roofline: local values and narrow weights", test_roofline_bytes},
           {"PIM blocks its channels unless row buffers are dual", test_blocking},
-          {"energy of a GEMV by hand", test_pim_energy}, {"unknown energy stays unknown", test_unknown_energy}, {"links by hand", test_link},
+          {"energy of a GEMV by hand", test_pim_energy},
+          {"unknown energy stays unknown", test_unknown_energy},
+          {"links by hand", test_link},
           {"near-memory units take CENT's cycles", test_vector})

@@ -24,16 +24,54 @@ told(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *c)
   c->energy[NMB_EPART_ROW] = in->tile.b1 ? NAN : 1e-9;
   return NMB_OK;
 }
-static const nmb_plugin model = {NMB_PLUGIN_HEAD, .kind = "model", .name = "told", .version = "1",
-                                 .summary = "as told", .source = "none", .limits = "all", .cost = told};
-static const nmb_mem mems[] = {{.name = "m", .devices = 1, .bytes = 1 << 20, .bytes_per_s = 1e9, .channels = 8, .banks = 4, .static_w = 2},
-                               {.name = "n", .devices = 1, .bytes = 1 << 20, .bytes_per_s = 1e9, .channels = 1, .banks = 1}};
+static const nmb_plugin model = {NMB_PLUGIN_HEAD, .kind = "model",      .name = "told",
+                                 .version = "1",  .summary = "as told", .source = "none",
+                                 .limits = "all", .cost = told};
+static const nmb_mem mems[] = {{.name = "m",
+                                .devices = 1,
+                                .bytes = 1 << 20,
+                                .bytes_per_s = 1e9,
+                                .channels = 8,
+                                .banks = 4,
+                                .static_w = 2},
+                               {.name = "n",
+                                .devices = 1,
+                                .bytes = 1 << 20,
+                                .bytes_per_s = 1e9,
+                                .channels = 1,
+                                .banks = 1}};
 enum { A, B, PIM };
-static const nmb_engine engines[] = {
-    {.name = "a", .model = "told", .devices = 1, .local = NMB_NONE, .from = NMB_NONE, .to = NMB_NONE, .impl = &model, .static_w = 1},
-    {.name = "b", .model = "told", .devices = 1, .local = NMB_NONE, .from = NMB_NONE, .to = NMB_NONE, .impl = &model},
-    {.name = "pim", .model = "told", .devices = 1, .local = NMB_NONE, .from = NMB_NONE, .to = NMB_NONE, .in_memory = true, .impl = &model}};
-static const nmb_hw hw = {.name = "h", .title = "h", .source = "none", .devices = 1, .nmem = 2, .nengine = 3, .mem = mems, .engine = engines};
+static const nmb_engine engines[] = {{.name = "a",
+                                      .model = "told",
+                                      .devices = 1,
+                                      .local = NMB_NONE,
+                                      .from = NMB_NONE,
+                                      .to = NMB_NONE,
+                                      .impl = &model,
+                                      .static_w = 1},
+                                     {.name = "b",
+                                      .model = "told",
+                                      .devices = 1,
+                                      .local = NMB_NONE,
+                                      .from = NMB_NONE,
+                                      .to = NMB_NONE,
+                                      .impl = &model},
+                                     {.name = "pim",
+                                      .model = "told",
+                                      .devices = 1,
+                                      .local = NMB_NONE,
+                                      .from = NMB_NONE,
+                                      .to = NMB_NONE,
+                                      .in_memory = true,
+                                      .impl = &model}};
+static const nmb_hw hw = {.name = "h",
+                          .title = "h",
+                          .source = "none",
+                          .devices = 1,
+                          .nmem = 2,
+                          .nengine = 3,
+                          .mem = mems,
+                          .engine = engines};
 
 typedef struct bench {
   nmb_run *run;
@@ -43,7 +81,8 @@ typedef struct bench {
 static bench
 bench_open(int64_t repeat)
 {
-  bench b = {nmb__run_open(NULL), nmb_prog_new("hand", (nmb_step_spec){NMB_DECODE, 2, 1, 9})};
+  bench b = {nmb__run_open(NULL),
+             nmb_prog_new("hand", (nmb_step_spec){NMB_DECODE, 2, 1, 9})};
   nmb__plugins_load(b.run, NULL);
   nmb_prog_set_hw(b.p, &hw);
   nmb_block_add(b.p, "blk");
@@ -69,15 +108,23 @@ bench_close(bench *b)
 static nmb_id
 put(bench *b, nmb_id engine, int64_t ns, int64_t mem0, int64_t mem1, nmb_id w)
 {
-  const nmb_insn in = {.kind = NMB_INSN_EXEC, .engine = engine, .op = 0, .tile = {0, 0, 0, ns, 0, mem0, 0, mem1},
-                       .nwait = w != NMB_NONE, .wait = &w};
+  const nmb_insn in = {.kind = NMB_INSN_EXEC,
+                       .engine = engine,
+                       .op = 0,
+                       .tile = {0, 0, 0, ns, 0, mem0, 0, mem1},
+                       .nwait = w != NMB_NONE,
+                       .wait = &w};
   return nmb_insn_add(b->p, &in);
 }
 
 static nmb_id
 put_pim(bench *b, int64_t ns, int channel, int n)
 {
-  const nmb_insn in = {.kind = NMB_INSN_EXEC, .engine = PIM, .op = 0, .tile = {0, 0, 0, ns, 0, 0, 0, 0}, .place = {.channel0 = channel, .nchannel = n}};
+  const nmb_insn in = {.kind = NMB_INSN_EXEC,
+                       .engine = PIM,
+                       .op = 0,
+                       .tile = {0, 0, 0, ns, 0, 0, 0, 0},
+                       .place = {.channel0 = channel, .nchannel = n}};
   return nmb_insn_add(b->p, &in);
 }
 
@@ -229,7 +276,8 @@ test_deadlock(void)
   put(&b, A, 30, 0, 0, 1);
   put(&b, A, 30, 0, 0, NMB_NONE);
   CU_ASSERT_EQUAL(simulate(&b, "event"), NMB_UNVERIFIED);
-  CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(b.run), "instruction 0 on engine 'a' waits for 1"));
+  CU_ASSERT_PTR_NOT_NULL(
+      strstr(nmb_error_text(b.run), "instruction 0 on engine 'a' waits for 1"));
   CU_ASSERT_EQUAL(simulate(&b, "bound"), NMB_UNVERIFIED);
   bench_close(&b);
 }
@@ -241,13 +289,15 @@ test_energy(void)
   put(&b, A, 30, 0, 0, NMB_NONE);
   put(&b, B, 50, 0, 0, NMB_NONE);
   latency_ns(&b);
-  const double parts = metric(&b, "energy", "compute", "") + metric(&b, "energy", "row", "") +
+  const double parts = metric(&b, "energy", "compute", "") +
+                       metric(&b, "energy", "row", "") +
                        metric(&b, "energy", "static", "");
   NEAR(metric(&b, "energy", "compute", "") * 1e9, 7 * 2 * 3 / 2.0); /* two tokens */
   NEAR(metric(&b, "energy", "static", "") * 1e9, 7 * 50 * 3 / 2.0);
   CU_ASSERT_DOUBLE_EQUAL(metric(&b, "energy", "", ""), parts, 1e-18);
   NEAR(metric(&b, "power", "", ""), parts * 2 / (7 * 50e-9));
-  const nmb_insn unknown = {.kind = NMB_INSN_EXEC, .engine = A, .op = 0, .tile = {0, 1, 0, 5, 0, 0, 0, 0}};
+  const nmb_insn unknown = {
+      .kind = NMB_INSN_EXEC, .engine = A, .op = 0, .tile = {0, 1, 0, 5, 0, 0, 0, 0}};
   nmb_insn_add(b.p, &unknown);
   latency_ns(&b);
   CU_ASSERT_TRUE(isnan(metric(&b, "energy", "", "")));
@@ -261,8 +311,12 @@ static void
 test_chain(void)
 {
   bench b = bench_open(1);
-  nmb_insn in = {.kind = NMB_INSN_EXEC, .engine = PIM, .op = 0, .tile = {0, 0, 0, 30, 0, 0, 0, 0},
-                 .place = {.channel0 = 0, .nchannel = 1}, .nopnd = 1,
+  nmb_insn in = {.kind = NMB_INSN_EXEC,
+                 .engine = PIM,
+                 .op = 0,
+                 .tile = {0, 0, 0, 30, 0, 0, 0, 0},
+                 .place = {.channel0 = 0, .nchannel = 1},
+                 .nopnd = 1,
                  .opnd = {{0, 0, NMB_NONE, true, 0, 1, 8192, 8192}}};
   nmb_insn_add(b.p, &in);
   in.place.channel0 = 0;
@@ -292,7 +346,8 @@ random_code(bench *b, uint64_t seed)
   for (int i = 0; i < n; i++) {
     const uint64_t r = nmb_rand(b->run);
     nmb_id wait[3];
-    nmb_insn in = {.kind = NMB_INSN_EXEC, .engine = (nmb_id)(r % 3), .op = 0, .wait = wait};
+    nmb_insn in = {
+        .kind = NMB_INSN_EXEC, .engine = (nmb_id)(r % 3), .op = 0, .wait = wait};
     in.tile.m1 = (int64_t)(nmb_rand(b->run) % 100);
     in.tile.n1 = r & 0x100 ? (int64_t)(nmb_rand(b->run) % 101) : 0;
     in.tile.k1 = r & 0x200 ? (int64_t)(nmb_rand(b->run) % 101) : 0;
@@ -302,7 +357,11 @@ random_code(bench *b, uint64_t seed)
       in.place.channel0 = (int)(r >> 20 & 7);
       in.place.nchannel = 1 + (int)(nmb_rand(b->run) % (uint64_t)(8 - in.place.channel0));
       if ((r >> 40 & 7) == 0)
-        in = (nmb_insn){.kind = NMB_INSN_SYNC, .engine = PIM, .op = NMB_NONE, .nwait = in.nwait, .wait = wait};
+        in = (nmb_insn){.kind = NMB_INSN_SYNC,
+                        .engine = PIM,
+                        .op = NMB_NONE,
+                        .nwait = in.nwait,
+                        .wait = wait};
     }
     nmb_insn_add(b->p, &in);
   }
@@ -330,7 +389,8 @@ UNIT_MAIN("sim", {"engines overlap", test_overlap}, {"waits order them", test_wa
           {"two users halve each other", test_contention},
           {"partial users slow down by the sum", test_partial_contention},
           {"disjoint channels run at the same time", test_channels},
-          {"channels are given in queue order", test_in_order}, {"a sync waits for its queue", test_sync},
+          {"channels are given in queue order", test_in_order},
+          {"a sync waits for its queue", test_sync},
           {"a deadlock names the instructions", test_deadlock},
           {"energy: parts add up, unknown stays unknown", test_energy},
           {"values bind writer and reader", test_chain},
