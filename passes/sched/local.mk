@@ -2,8 +2,8 @@
 plugin_LTLIBRARIES += plugins/sched-inorder.la
 plugins_sched_inorder_la_SOURCES = passes/sched/sched-inorder.c
 plugins_sched_inorder_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-plugins_sched_inorder_la_LIBADD = libnmbench.la
+plugins_sched_inorder_la_LIBADD =
 plugin_LTLIBRARIES += plugins/sched-list.la
 plugins_sched_list_la_SOURCES = passes/sched/sched-list.c
 plugins_sched_list_la_LDFLAGS = $(PLUGIN_LDFLAGS)
-plugins_sched_list_la_LIBADD = libnmbench.la
+plugins_sched_list_la_LIBADD =
