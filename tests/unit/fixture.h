@@ -12,7 +12,9 @@
 
 #include <string.h>
 
+#include "base/plugin.h"
 #include "base/run.h"
+#include "ir/pipeline.h"
 
 /* ------------------------------------------------------------------ machine */
 /* One byte a nanosecond through the operands: enough for a cost that repeats. */
@@ -285,7 +287,7 @@ fixture_head(nmb_prog *p)
 }
 
 /* The graph; machine set. */
-static nmb_prog *
+static inline nmb_prog *
 fixture_prog(void)
 {
   nmb_prog *p = nmb_prog_new("fixture-model", (nmb_step_spec){NMB_DECODE, 2, 1, 5});
@@ -302,4 +304,18 @@ fixture_prog(void)
   nmb_order_add(p, 2, 1);
   return p;
 }
+
+/* Makes the sections that the passes named write, by the plugins of the build. */
+static inline nmb_status
+fixture_compile(nmb_run *run, nmb_prog *p, const char *passes)
+{
+  nmb__pipeline pl;
+  NMB_TRY(nmb__plugins_load(run, NULL));
+  NMB_TRY(nmb__pipeline_parse(run, NMB_NOLOC, passes, &pl));
+  return nmb__pipeline_run(run, p, &pl, NULL);
+}
+
+/* All sections.  Kernels on both engines; one of them fused, g, u and h on pim. */
+#define FIXTURE_PASSES                                                                   \
+  "fuse-epilogue,dispatch-rule,map-rowmajor,sched-list,mem-firstfit,emit-queues"
 #endif

@@ -56,6 +56,20 @@ test_graph(void)
   nmb__run_close(run);
 }
 
+static void
+test_sections(void)
+{
+  nmb_run *run = nmb__run_open(stderr);
+  nmb_prog *p = fixture_prog();
+  CU_ASSERT_EQUAL(fixture_compile(run, p, FIXTURE_PASSES), NMB_OK);
+  CU_ASSERT_EQUAL(p->present, NMB_ALL);
+  check_round_trip(p);
+  p->hw = NULL; /* engines and memories by number */
+  check_round_trip(p);
+  nmb_prog_free(p);
+  nmb__run_close(run);
+}
+
 /* A header and one block of one op, with `line` in place of the op. */
 static void
 check_error(const char *line, const char *expected)
@@ -155,6 +169,7 @@ test_names(void)
 }
 
 UNIT_MAIN("text", {"a graph reads back as it was printed", test_graph},
+          {"all sections read back as they were printed", test_sections},
           {"odd names and numbers read back", test_names},
           {"a mistake is named with its place", test_errors},
           {"a text cut anywhere is refused", test_truncated})
