@@ -94,6 +94,9 @@ extern const nmb__command nmb__cmd_plot;
 struct nmb__store;
 json_t *nmb__cell_json(const struct nmb__store *, int cell, bool host);
 
+/* Runs "NAME{..},.." and prints each metric, or with --json appends it to rows. */
+nmb_status nmb__sim_list(nmb__cli *, const nmb_prog *, const char *list, FILE *, json_t *rows);
+
 /* The table, for the man page and completion. */
 typedef struct nmb__commands {
   int n;

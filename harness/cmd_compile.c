@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* nmbench compile: a model, or a program as text, through a pipeline. */
+#include "config.h" /* first: names outside of C11 */
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "base/path.h"
 #include "base/plugin.h"
@@ -172,6 +176,49 @@ write_program(const job *j, const char *path)
 }
 
 /* ------------------------------------------------------------------------ run */
+/* Host time and memory of all of it: not results, as they do not repeat. */
+static double
+host_seconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int64_t
+host_peak_bytes(void)
+{
+  struct rusage u;
+  return getrusage(RUSAGE_SELF, &u) == 0 ? (int64_t)u.ru_maxrss * 1024 : 0;
+}
+
+static nmb_status
+report(job *j, bool printed)
+{
+  nmb__cli *cli = j->cli;
+  const char *simulators = nmb__cli_text(cli, "simulators");
+  const bool time = nmb__cli_flag(cli, "time"), json = nmb__cli_flag(cli, "json");
+  json_t *all = facts(j), *metrics = json_array();
+  json_object_set_new(all, "metrics", metrics);
+  if (!json && !printed) {
+    if (time || nmb__cli_flag(cli, "stats"))
+      print_passes(j);
+    print_facts(j);
+  }
+  const nmb_status status =
+      simulators ? nmb__sim_list(cli, j->prog, simulators, j->facts, metrics) : NMB_OK;
+  json_object_set_new(all, "host_seconds", nmb__json_real(host_seconds()));
+  json_object_set_new(all, "host_peak_bytes", json_integer(host_peak_bytes()));
+  if (status == NMB_OK && json) {
+    json_dumpf(all, j->facts, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    fputc('\n', j->facts);
+  } else if (status == NMB_OK && time)
+    fprintf(j->facts, "host: %.3f s of processor time, %.1f MiB at most\n",
+            host_seconds(), (double)host_peak_bytes() / 0x1p20);
+  json_decref(all);
+  return status;
+}
+
 static nmb_status
 compile(job *j)
 {
@@ -192,17 +239,7 @@ compile(job *j)
   NMB_TRY(nmb__pipeline_run(cli->run, j->prog, &j->pipeline, &hooks));
   if (output)
     NMB_TRY(write_program(j, output));
-  if (nmb__cli_flag(cli, "json")) {
-    json_t *all = facts(j);
-    json_dumpf(all, j->facts, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    fputc('\n', j->facts);
-    json_decref(all);
-  } else if (!hooks.print_after && !hooks.print_changed) {
-    if (nmb__cli_flag(cli, "time") || nmb__cli_flag(cli, "stats"))
-      print_passes(j);
-    print_facts(j);
-  }
-  return NMB_OK;
+  return report(j, hooks.print_after || hooks.print_changed);
 }
 
 /* A pass that --print-after names must be in the pipeline: a typing slip would
@@ -250,8 +287,11 @@ static const nmb__flag flags[] = {
     {"print-after", 0, "PASS", "pass", NULL,
      "print the program after this pass, or after all"},
     {"print-changed", 0, NULL, NULL, NULL, "print the sections that each pass changed"},
+    {"simulators", 's', "LIST", "simulator", NULL,
+     "then run these: NAME{option=value,..},.."},
     {"stats", 0, NULL, NULL, NULL, "print what each pass counted"},
-    {"time", 0, NULL, NULL, NULL, "print how long each pass took"},
+    {"time", 0, NULL, NULL, NULL,
+     "print how long each pass took, and host time and memory of all"},
     {"repro", 0, "FILE", "file", NULL,
      "where a pass fails, write program and rest of the pipeline here"},
     {"output", 'o', "FILE", "file", NULL, "write the program here; - is standard output"},

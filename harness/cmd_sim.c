@@ -33,17 +33,17 @@ unit_of(const char *simulator, const char *metric)
 }
 
 static void
-print_value(const char *simulator, const nmb__value *v)
+print_value(FILE *f, const char *simulator, const nmb__value *v)
 {
   char label[128];
   snprintf(label, sizeof label, "%s%s%s%s", v->a ? v->a : "", v->b ? " " : "",
            v->b ? v->b : "", "");
-  printf("%-10.*s %-22s %-26s %14.6g %s\n", (int)strcspn(simulator, "{"), simulator,
-         v->name, label, v->value, unit_of(simulator, v->name));
+  fprintf(f, "%-10.*s %-22s %-26s %14.6g %s\n", (int)strcspn(simulator, "{"), simulator,
+          v->name, label, v->value, unit_of(simulator, v->name));
 }
 
 static nmb_status
-simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, json_t *rows)
+simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, FILE *f, json_t *rows)
 {
   const int from = nmb__run_metrics(cli->run)->n;
   NMB_TRY(nmb__simulate(cli->run, p, simulator));
@@ -51,7 +51,7 @@ simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, json_t *rows)
   for (int i = from; i < vs->n; i++) {
     const nmb__value *v = &vs->v[i];
     if (!nmb__cli_flag(cli, "json")) {
-      print_value(simulator, v);
+      print_value(f, simulator, v);
       continue;
     }
     json_t *row = json_pack("{s:s, s:s}", "simulator", simulator, "name", v->name);
@@ -85,19 +85,25 @@ load(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog)
   return nmb_prog_verify(run, *prog, (*prog)->present);
 }
 
-static nmb_status
-sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows)
+nmb_status
+nmb__sim_list(nmb__cli *cli, const nmb_prog *prog, const char *list, FILE *f,
+              json_t *rows)
 {
   const char **name;
   int n;
-  NMB_TRY(nmb__plugins_load(cli->run, NULL));
-  const char *list = nmb__cli_text(cli, "simulators");
-  NMB_TRY(nmb__pipeline_split(cli->run, NMB_NOLOC, list ? list : all_simulators(cli->run),
-                              &name, &n));
-  NMB_TRY(load(cli, hw, prog));
+  NMB_TRY(nmb__pipeline_split(cli->run, NMB_NOLOC, list, &name, &n));
   for (int i = 0; i < n; i++)
-    NMB_TRY(simulate(cli, *prog, name[i], rows));
+    NMB_TRY(simulate(cli, prog, name[i], f, rows));
   return NMB_OK;
+}
+
+static nmb_status
+sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows)
+{
+  NMB_TRY(nmb__plugins_load(cli->run, NULL));
+  NMB_TRY(load(cli, hw, prog));
+  const char *list = nmb__cli_text(cli, "simulators");
+  return nmb__sim_list(cli, *prog, list ? list : all_simulators(cli->run), stdout, rows);
 }
 
 static int

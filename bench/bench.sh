@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+# How fast is nmbench itself?  Usage: bench.sh NMBENCH SRCDIR
+# Prints a line per measurement beside the limit we want to keep; the exit code is
+# 1 if one is missed.  Times are of the machine it runs on: 2 cores were meant.
+set -u
+nmbench=$1
+src=$2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+missed=0
+
+# row WHAT VALUE UNIT LIMIT
+row()
+{
+  local verdict=ok
+  awk -v v="$2" -v l="$4" 'BEGIN {exit !(v <= l)}' || verdict=MISSED missed=1
+  printf '%-58s %9.3f %-4s limit %5s  %s\n' "$1" "$2" "$3" "$4" "$verdict"
+}
+
+# field KEY: of the JSON on stdin, where it occurs once
+field()
+{
+  sed -n "s/^ *\"$1\": \([0-9.e+-]*\),\{0,1\}\$/\1/p"
+}
+
+plan=fuse-dp,dispatch-cost,map-interleave,sched-list,mem-bestfit,emit-queues
+
+# cell NAME MODEL MACHINE REWRITES: graph, all passes, bound and event, once
+cell()
+{
+  "$nmbench" compile -m "$2" -M "$3" --batch 32 --context 8192 -p "$4,$plan" -s bound,event --json \
+    >"$tmp/cell.json" || { echo "$1: failed"; missed=1; return; }
+  row "$1: processor time" "$(field host_seconds <"$tmp/cell.json")" s 0.3
+  row "$1: memory" "$(field host_peak_bytes <"$tmp/cell.json" | awk '{print $1 / 1e6}')" MB 200
+}
+
+cell "one cell, DeepSeek-V3 decode on AiM" deepseek-v3 aim-gddr6-x96 "legalize,mla-absorb,moe-lower,quantize{weights=bf16}"
+cell "one cell, DeepSeek-V3 decode on GPUs" deepseek-v3 gpu-h100-x16 "legalize,mla-absorb,moe-lower"
+
+if [[ -f $src/experiments/moe.cfg ]]; then
+  start=$EPOCHREALTIME
+  "$nmbench" run "$src/experiments/moe.cfg" --fresh -o "$tmp/moe.h5" >"$tmp/log" 2>&1
+  code=$?
+  ((code == 0 || code == 3)) || { tail -n 5 "$tmp/log"; missed=1; }
+  row "experiments/moe.cfg, all cells" "$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN {print b - a}')" s 60
+fi
+exit $missed
