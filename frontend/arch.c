@@ -16,7 +16,8 @@ static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk
 static const char *const rope_names[NMB__NROPE] = {"default", "linear",  "llama3",
                                                    "yarn",    "dynamic", "longrope"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
-static const char *const place_names[] = {"pre", "post", "sandwich", "parallel", "parallel2"};
+static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
+                                          "parallel2"};
 static const char *const qk_names[] = {"none", "head", "full"};
 
 const char *
@@ -93,17 +94,20 @@ need(const builder *b, nmb__field f)
 {
   if (b->c.set[f].i > 0)
     return NMB_OK;
-  return nmb_fail(b->run, NMB_BADINPUT, b->top, "%s: not given, and the family '%s' has no default",
-                  nmb__field_name(f), b->c.family);
+  return nmb_fail(b->run, NMB_BADINPUT, b->top,
+                  "%s: not given, and the family '%s' has no default", nmb__field_name(f),
+                  b->c.family);
 }
 
 /* Spellings of activations in the files. */
 static nmb_status
 act_choose(builder *b, int64_t *out)
 {
-  static const char *const spelling[][2] = {
-      {"gelu_new", "gelu-tanh"}, {"gelu_pytorch_tanh", "gelu-tanh"}, {"gelu_fast", "gelu-tanh"},
-      {"gelu_tanh", "gelu-tanh"}, {"swish", "silu"}};
+  static const char *const spelling[][2] = {{"gelu_new", "gelu-tanh"},
+                                            {"gelu_pytorch_tanh", "gelu-tanh"},
+                                            {"gelu_fast", "gelu-tanh"},
+                                            {"gelu_tanh", "gelu-tanh"},
+                                            {"swish", "silu"}};
   for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
     if (!strcmp(S(b, ACT), spelling[i][0]))
       S(b, ACT) = spelling[i][1];
@@ -113,14 +117,15 @@ act_choose(builder *b, int64_t *out)
 /* ------------------------------------------------------------------- rope */
 /* A number of the scaling object; dflt where it is absent. */
 static nmb_status
-scaling_number(const builder *b, const json_t *j, const char *key, double dflt, double *out)
+scaling_number(const builder *b, const json_t *j, const char *key, double dflt,
+               double *out)
 {
   const json_t *v = json_object_get(j, key);
   *out = v ? json_number_value(v) : dflt;
   if (v && !json_is_null(v) && (!json_is_number(v) || !(*out > 0 && *out <= 1e12)))
     return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_ROPE_SCALING),
-                    "%s.%s: found %s, expected a number above 0", spelled(b, NMB__F_ROPE_SCALING),
-                    key, nmb__json_show(b->run, v));
+                    "%s.%s: found %s, expected a number above 0",
+                    spelled(b, NMB__F_ROPE_SCALING), key, nmb__json_show(b->run, v));
   if (json_is_null(v))
     *out = dflt;
   return NMB_OK;
@@ -138,10 +143,11 @@ scaling_kind(const builder *b, const json_t *j, int64_t *kind)
       *kind = i;
       return NMB_OK;
     }
-  return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_ROPE_SCALING),
-                  "%s.type: found %s, expected one of default, linear, llama3, yarn, dynamic, "
-                  "longrope",
-                  spelled(b, NMB__F_ROPE_SCALING), t ? nmb__json_show(b->run, t) : "nothing");
+  return nmb_fail(
+      b->run, NMB_UNSUPPORTED, place(b, NMB__F_ROPE_SCALING),
+      "%s.type: found %s, expected one of default, linear, llama3, yarn, dynamic, "
+      "longrope",
+      spelled(b, NMB__F_ROPE_SCALING), t ? nmb__json_show(b->run, t) : "nothing");
 }
 
 static double
@@ -180,19 +186,22 @@ rope_resolve(const builder *b, int64_t width, nmb__rope *out, double *score)
         *score = yarn_m(out->factor, all) * yarn_m(out->factor, all);
     }
   }
-  if (out->kind == NMB__ROPE_LONG && I(b, CONTEXT_BASE) > 1 && I(b, CONTEXT) > I(b, CONTEXT_BASE))
+  if (out->kind == NMB__ROPE_LONG && I(b, CONTEXT_BASE) > 1 &&
+      I(b, CONTEXT) > I(b, CONTEXT_BASE))
     out->attention = sqrt(1 + log((double)I(b, CONTEXT) / (double)I(b, CONTEXT_BASE)) /
                                   log((double)I(b, CONTEXT_BASE)));
   if (share > 1)
-    return nmb_fail(b->run, NMB_BADINPUT, b->top, "rotary share is %g, expected at most 1", share);
+    return nmb_fail(b->run, NMB_BADINPUT, b->top,
+                    "rotary share is %g, expected at most 1", share);
   if (strcmp(S(b, POSITION), "rope"))
     *out = (nmb__rope){0};
   else
     out->dims = I(b, ROTARY_DIM) ? I(b, ROTARY_DIM) : (int64_t)(share * (double)width);
   if (out->dims > width || out->dims % 2)
-    return nmb_fail(b->run, NMB_BADINPUT, b->top,
-                    "%ld of %ld dimensions rotate, expected an even number of at most %ld",
-                    (long)out->dims, (long)width, (long)width);
+    return nmb_fail(
+        b->run, NMB_BADINPUT, b->top,
+        "%ld of %ld dimensions rotate, expected an even number of at most %ld",
+        (long)out->dims, (long)width, (long)width);
   return NMB_OK;
 }
 
@@ -236,8 +245,8 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
                     spelled(b, NMB__F_KV_HEADS), (long)t->kv_heads, (long)t->heads);
   if (t->dk < 1)
     return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_HEADS),
-                    "%s is %ld, expected at most the hidden width %ld", spelled(b, NMB__F_HEADS),
-                    (long)t->heads, (long)I(b, HIDDEN));
+                    "%s is %ld, expected at most the hidden width %ld",
+                    spelled(b, NMB__F_HEADS), (long)t->heads, (long)I(b, HIDDEN));
   t->bias = I(b, ATTN_BIAS);
   t->sink = I(b, SINK) || (window && I(b, WINDOW_SINK));
   t->clip = R(b, QKV_CLIP);
@@ -251,8 +260,9 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
   NMB_TRY(rope_resolve(b, t->mla ? t->d_rope : t->dk, &t->rope, &score));
   t->alibi = !strcmp(S(b, POSITION), "alibi");
   t->cap = R(b, CAP);
-  t->scale = R(b, SCALE) > 0 ? R(b, SCALE)
-                             : score / sqrt(R(b, SCALAR) > 0 ? R(b, SCALAR) : (double)t->dk);
+  t->scale = R(b, SCALE) > 0
+                 ? R(b, SCALE)
+                 : score / sqrt(R(b, SCALAR) > 0 ? R(b, SCALAR) : (double)t->dk);
   return NMB_OK;
 }
 
@@ -262,8 +272,9 @@ list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
 {
   const json_t *j = b->c.set[f].j;
   if (!json_is_array(j) || json_array_size(j) != (size_t)b->a->nlayer)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, f), "%s: found %zu entries, expected %ld",
-                    spelled(b, f), json_array_size(j), (long)b->a->nlayer);
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, f),
+                    "%s: found %zu entries, expected %ld", spelled(b, f),
+                    json_array_size(j), (long)b->a->nlayer);
   *out = json_array_get(j, (size_t)i);
   return NMB_OK;
 }
@@ -285,7 +296,8 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
     else if (!s || strcmp(s, "sliding_attention"))
       return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_LAYER_TYPES),
                       "%s.%ld: found %s, expected full_attention or sliding_attention",
-                      spelled(b, NMB__F_LAYER_TYPES), (long)layer, nmb__json_show(b->run, v));
+                      spelled(b, NMB__F_LAYER_TYPES), (long)layer,
+                      nmb__json_show(b->run, v));
     else if (!I(b, WINDOW))
       return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_LAYER_TYPES),
                       "%s.%ld is sliding_attention, but there is no sliding_window",
@@ -332,13 +344,15 @@ static nmb_status
 groups_check(const builder *b, const nmb__moe *m)
 {
   if (m->topk > m->experts || m->topk < 1)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_TOPK), "%s is %ld, expected 1 to %ld",
-                    spelled(b, NMB__F_TOPK), (long)m->topk, (long)m->experts);
+    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_TOPK),
+                    "%s is %ld, expected 1 to %ld", spelled(b, NMB__F_TOPK),
+                    (long)m->topk, (long)m->experts);
   if (m->groups < 1 || m->experts % m->groups || m->topk_groups < 1 ||
       m->topk_groups > m->groups || m->topk > m->experts / m->groups * m->topk_groups)
     return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_GROUPS),
                     "%ld experts in %ld groups, of which %ld are kept, cannot give %ld",
-                    (long)m->experts, (long)m->groups, (long)m->topk_groups, (long)m->topk);
+                    (long)m->experts, (long)m->groups, (long)m->topk_groups,
+                    (long)m->topk);
   return NMB_OK;
 }
 
@@ -378,7 +392,10 @@ static nmb_status
 layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
-  nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN), .bias = I(b, FFN_BIAS), .gated = I(b, GATED), .limit = R(b, FFN_LIMIT)};
+  nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN),
+                    .bias = I(b, FFN_BIAS),
+                    .gated = I(b, GATED),
+                    .limit = R(b, FFN_LIMIT)};
   NMB_TRY(choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
   NMB_TRY(choose(b, NMB__F_PLACE, place_names, 5, &l->place));
   l->eps = R(b, EPS);
@@ -388,8 +405,10 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   NMB_TRY(window_resolve(b, i, &l->attn.window));
   NMB_TRY(attn_resolve(b, l->attn.window > 0, &l->attn));
   if (l->attn.window && R(b, THETA_WINDOW) > 0 && l->attn.rope.dims)
-    l->attn.rope = (nmb__rope){.dims = l->attn.rope.dims, .theta = R(b, THETA_WINDOW),
-                               .factor = 1, .attention = 1};
+    l->attn.rope = (nmb__rope){.dims = l->attn.rope.dims,
+                               .theta = R(b, THETA_WINDOW),
+                               .factor = 1,
+                               .attention = 1};
   NMB_TRY(act_choose(b, &dense.act));
   NMB_TRY(routed(b, i, &moe));
   if (moe)
@@ -406,7 +425,8 @@ distinct_find(nmb_run *run, nmb__arch *a)
   int *number = NMB_NEW(run, int, a->nlayer), *first = NMB_NEW(run, int, a->nlayer);
   for (int i = 0; i < a->nlayer; i++) {
     int j = 0;
-    while (j < a->ndistinct && memcmp(&a->layer[first[j]], &a->layer[i], sizeof a->layer[i]))
+    while (j < a->ndistinct &&
+           memcmp(&a->layer[first[j]], &a->layer[i], sizeof a->layer[i]))
       j++;
     if (j == a->ndistinct)
       first[a->ndistinct++] = i;
@@ -426,13 +446,16 @@ size_check(const builder *b)
     const nmb__layer *l = &b->a->layer[i];
     const nmb__attn *t = &l->attn;
     n += h * (double)(t->heads * (t->dk + t->dv) + t->kv_heads * (t->dk + t->dv));
-    n += (double)t->kv_rank * (double)(t->heads * (t->dk + t->dv)) + h * (double)t->q_rank;
-    n += 3 * h * (double)(l->ffn.width + l->moe.experts * l->moe.expert.width + l->moe.shared.width);
+    n +=
+        (double)t->kv_rank * (double)(t->heads * (t->dk + t->dv)) + h * (double)t->q_rank;
+    n += 3 * h *
+         (double)(l->ffn.width + l->moe.experts * l->moe.expert.width +
+                  l->moe.shared.width);
   }
   if (n <= 0x1p48)
     return NMB_OK;
-  return nmb_fail(b->run, NMB_BADINPUT, b->top, "the model has %.3g parameters, expected at most %.3g",
-                  n, 0x1p48);
+  return nmb_fail(b->run, NMB_BADINPUT, b->top,
+                  "the model has %.3g parameters, expected at most %.3g", n, 0x1p48);
 }
 
 /* What stands before the first and after the last layer. */
@@ -451,7 +474,8 @@ ends_resolve(const builder *b, nmb__arch *a)
   if (I(b, EMBED_WIDTH) && I(b, EMBED_WIDTH) != a->hidden)
     return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_EMBED_WIDTH),
                     "%s is %ld, another width than hidden (%ld), which is not supported",
-                    spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH), (long)a->hidden);
+                    spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH),
+                    (long)a->hidden);
   a->embed_norm = I(b, EMBED_NORM);
   a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
   a->head_bias = I(b, HEAD_BIAS);
@@ -488,8 +512,8 @@ resolve(builder *b)
 }
 
 nmb_status
-nmb__arch_parse(nmb_run *run, const char *file, const char *name, const char *text, size_t len,
-                const nmb__arch **out)
+nmb__arch_parse(nmb_run *run, const char *file, const char *name, const char *text,
+                size_t len, const nmb__arch **out)
 {
   nmb__arch *a = NMB_NEW(run, nmb__arch, 1);
   builder b = {.run = run, .top = {nmb_strdup(run, file), 0, 0}, .a = a};

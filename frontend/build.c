@@ -25,7 +25,8 @@ static nmb_id
 tensor(maker *m, const char *name, nmb_role role, nmb_dtype dtype, int group, int rank,
        const int64_t *dim)
 {
-  nmb_tensor t = {.name = name, .block = m->block, .dtype = dtype, .role = role, .rank = rank};
+  nmb_tensor t = {
+      .name = name, .block = m->block, .dtype = dtype, .role = role, .rank = rank};
   t.group = nmb_dtype_get(dtype)->group < 0 ? group : 0;
   memcpy(t.dim, dim, (size_t)rank * sizeof *dim);
   return nmb_tensor_add(m->p, &t);
@@ -45,10 +46,11 @@ act3(maker *m, const char *name, int64_t a, int64_t b, int64_t c)
 
 /* A weight of the layer's format for its class. */
 static nmb_id
-weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d1, int64_t d2)
+weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d1,
+       int64_t d2)
 {
-  return tensor(m, name, NMB_ROLE_WEIGHT, (nmb_dtype)m->l->dtype[c], (int)m->l->group[c], rank,
-                (int64_t[]){d0, d1, d2});
+  return tensor(m, name, NMB_ROLE_WEIGHT, (nmb_dtype)m->l->dtype[c], (int)m->l->group[c],
+                rank, (int64_t[]){d0, d1, d2});
 }
 
 static nmb_id
@@ -83,8 +85,8 @@ op2(maker *m, nmb_opcode code, nmb_id x, nmb_id y, nmb_id out)
 }
 
 static nmb_id
-linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k, bool bias,
-       nmb_id out)
+linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k,
+       bool bias, nmb_id out)
 {
   const nmb_id w = weight(m, name, c, 2, n, k, 0);
   const nmb_id b = bias ? vector(m, nmb_format(m->run, "%s.bias", name), n) : NMB_NONE;
@@ -103,7 +105,8 @@ scaled(maker *m, nmb_id t, double scale)
 static nmb_id
 norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 {
-  const bool layer = m->l->norm == NMB__NORM_LAYER || m->l->norm == NMB__NORM_LAYER_NOBIAS;
+  const bool layer =
+      m->l->norm == NMB__NORM_LAYER || m->l->norm == NMB__NORM_LAYER_NOBIAS;
   const nmb_id w = vector(m, name, n);
   const nmb_id b = m->l->norm == NMB__NORM_LAYER
                        ? vector(m, nmb_format(m->run, "%s.bias", name), n)
@@ -187,14 +190,16 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
   const int64_t qk = position ? t->qk_norm : NMB__QKNORM_NONE;
   const char *name = nmb_format(m->run, "attn.%s", which);
   const char *norm_name = nmb_format(m->run, "attn.%s_norm", which);
-  nmb_id y = qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
+  nmb_id y =
+      qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
   if (t->clip > 0)
     nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
   if (!strcmp(which, "v"))
     scaled(m, y, t->v_scale);
   if (qk != NMB__QKNORM_NONE)
-    y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d, act3(m, which, m->T, n, d));
+    y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d,
+             act3(m, which, m->T, n, d));
   if (position && t->rope.dims)
     y = rope(m, &t->rope, y, act3(m, which, m->T, n, d));
   return y;
@@ -205,10 +210,10 @@ attn_plain(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
   const nmb_id q = heads(m, "q", x, t->heads, t->dk, true);
-  const nmb_id k = append(m, "cache.k", heads(m, "k", x, t->kv_heads, t->dk, true), t->kv_heads,
-                          t->dk);
-  const nmb_id v = append(m, "cache.v", heads(m, "v", x, t->kv_heads, t->dv, false), t->kv_heads,
-                          t->dv);
+  const nmb_id k = append(m, "cache.k", heads(m, "k", x, t->kv_heads, t->dk, true),
+                          t->kv_heads, t->dk);
+  const nmb_id v = append(m, "cache.v", heads(m, "v", x, t->kv_heads, t->dv, false),
+                          t->kv_heads, t->dv);
   const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
   const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
   scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
@@ -224,8 +229,8 @@ mla_query(maker *m, nmb_id x)
   if (!t->q_rank)
     return linear(m, "attn.q", NMB__W_ATTN, x, n, m->a->hidden, false,
                   act3(m, "q", m->T, t->heads, t->dk));
-  nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden, t->bias,
-                    act2(m, "q_down", m->T, t->q_rank));
+  nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden,
+                    t->bias, act2(m, "q_down", m->T, t->q_rank));
   c = norm(m, "attn.q_down_norm", c, t->q_rank, act2(m, "q_latent", m->T, t->q_rank));
   return linear(m, "attn.q_up", NMB__W_ATTN, c, n, t->q_rank, false,
                 act3(m, "q", m->T, t->heads, t->dk));
@@ -236,7 +241,8 @@ expand(maker *m, const char *name, nmb_id c, int64_t d)
 {
   const nmb__attn *t = &m->l->attn;
   const int64_t dim[] = {m->batch, cache_length(m), t->heads, d};
-  const nmb_id y = tensor(m, name + strlen("attn."), NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim);
+  const nmb_id y =
+      tensor(m, name + strlen("attn."), NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim);
   return linear(m, name, NMB__W_ATTN, c, t->heads * d, t->kv_rank, false, y);
 }
 
@@ -245,8 +251,10 @@ mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr)
 {
   const nmb__attn *t = &m->l->attn;
   const int64_t S = cache_length(m), u = m->batch * t->heads;
-  const nmb_id qn = split(m, q, 0, t->d_nope, act3(m, "q_nope", m->T, t->heads, t->d_nope));
-  nmb_id qr = split(m, q, t->d_nope, t->d_rope, act3(m, "q_rope", m->T, t->heads, t->d_rope));
+  const nmb_id qn =
+      split(m, q, 0, t->d_nope, act3(m, "q_nope", m->T, t->heads, t->d_nope));
+  nmb_id qr =
+      split(m, q, t->d_nope, t->d_rope, act3(m, "q_rope", m->T, t->heads, t->d_rope));
   if (t->rope.dims)
     qr = rope(m, &t->rope, qr, act3(m, "q_rope", m->T, t->heads, t->d_rope));
   const nmb_id kn = expand(m, "attn.k_up", c, t->d_nope);
@@ -265,8 +273,9 @@ attn_latent(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
   const nmb_id q = mla_query(m, x);
-  const nmb_id kv = linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope,
-                           m->a->hidden, t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
+  const nmb_id kv =
+      linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope, m->a->hidden,
+             t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
   nmb_id c = split(m, kv, 0, t->kv_rank, act2(m, "c", m->T, t->kv_rank));
   c = norm(m, "attn.kv_norm", c, t->kv_rank, act3(m, "c", m->T, 1, t->kv_rank));
   nmb_id kr = split(m, kv, t->kv_rank, t->d_rope, act3(m, "kr", m->T, 1, t->d_rope));
@@ -286,8 +295,8 @@ attention(maker *m, nmb_id x)
   nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
   if (m->l->sub_norm)
     y = norm(m, "attn.sub_norm", y, n, act3(m, "attn", m->T, t->heads, t->dv));
-  const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, m->a->hidden, t->heads * t->dv, t->o_bias,
-                          act2(m, "o", m->T, m->a->hidden));
+  const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, m->a->hidden, t->heads * t->dv,
+                          t->o_bias, act2(m, "o", m->T, m->a->hidden));
   scaled(m, o, m->l->residual);
   return o;
 }
@@ -308,13 +317,15 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   const char *name[3] = {nmb_format(m->run, "%s.gate", prefix),
                          nmb_format(m->run, "%s.up", prefix),
                          nmb_format(m->run, "%s.down", prefix)};
-  const nmb_id g = f->gated ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
-                            : NMB_NONE;
+  const nmb_id g = f->gated
+                       ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
+                       : NMB_NONE;
   const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
   nmb_id y = act2(m, "inner", m->T, I);
   fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
   if (m->l->sub_norm)
-    y = norm(m, nmb_format(m->run, "%s.sub_norm", prefix), y, I, act2(m, "inner", m->T, I));
+    y = norm(m, nmb_format(m->run, "%s.sub_norm", prefix), y, I,
+             act2(m, "inner", m->T, I));
   const nmb_id d = linear(m, name[2], c, y, H, I, f->bias, act2(m, "down", m->T, H));
   scaled(m, d, m->l->residual);
   return d;
@@ -330,9 +341,14 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
   if (e->select_bias)
     in[1] = weight(m, "moe.select.bias", NMB__W_SELECT, 1, e->experts, 0, 0);
   out[0] = act2(m, "weights", m->T, e->topk);
-  out[1] = tensor(m, "choice", NMB_ROLE_ACT, NMB_DT_I32, 0, 2, (int64_t[]){m->T, e->topk});
-  nmb_op o = {.code = NMB_OP_TOPK, .block = m->block, .nin = 1 + (in[1] != NMB_NONE), .nout = 2,
-              .in = {in[0], in[1]}, .out = {out[0], out[1]}};
+  out[1] =
+      tensor(m, "choice", NMB_ROLE_ACT, NMB_DT_I32, 0, 2, (int64_t[]){m->T, e->topk});
+  nmb_op o = {.code = NMB_OP_TOPK,
+              .block = m->block,
+              .nin = 1 + (in[1] != NMB_NONE),
+              .nout = 2,
+              .in = {in[0], in[1]},
+              .out = {out[0], out[1]}};
   const nmb_id op = nmb_op_add(m->p, &o);
   nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
   nmb_op_attr_set(m->p, op, NMB_SYM("score", nmb__score_name(e->score)));
@@ -469,8 +485,8 @@ block_embed(maker *m)
   m->l = &a->layer[0];
   block_begin(m, "embed");
   const nmb_id ids = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
-  const nmb_id table = tensor(m, "embed.table", NMB_ROLE_WEIGHT, a->embed.dtype, a->embed.group, 2,
-                              (int64_t[]){a->vocab, a->hidden});
+  const nmb_id table = tensor(m, "embed.table", NMB_ROLE_WEIGHT, a->embed.dtype,
+                              a->embed.group, 2, (int64_t[]){a->vocab, a->hidden});
   nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->hidden));
   scaled(m, h, a->embed_scale);
   if (a->positions) {
@@ -507,9 +523,11 @@ block_head(maker *m)
   block_begin(m, "head");
   const nmb_id in = act2(m, "h", m->T, a->hidden);
   const nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, a->hidden));
-  const nmb_id x = norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
-  const nmb_id w = tensor(m, a->tied ? "head.tied" : "head.out", NMB_ROLE_WEIGHT, a->head.dtype,
-                          a->head.group, 2, (int64_t[]){a->vocab, a->hidden});
+  const nmb_id x =
+      norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
+  const nmb_id w =
+      tensor(m, a->tied ? "head.tied" : "head.out", NMB_ROLE_WEIGHT, a->head.dtype,
+             a->head.group, 2, (int64_t[]){a->vocab, a->hidden});
   const nmb_id bias = a->head_bias ? vector(m, "head.bias", a->vocab) : NMB_NONE;
   const nmb_id y = act2(m, "logits", m->batch, a->vocab);
   op_add(m, NMB_OP_LINEAR, 3, (nmb_id[]){x, w, bias}, y);
@@ -529,17 +547,19 @@ nmb__step_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
   if (s.batch < 1 || s.batch > most || s.fresh < 1 || s.fresh > most || s.context < 0 ||
       s.context > most || s.batch * s.fresh > most)
     return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                    "a step of %" PRId64 " sequences with %" PRId64 " new tokens after %" PRId64
-                    ", expected 1 to %" PRId64 " new tokens in all and as many before",
+                    "a step of %" PRId64 " sequences with %" PRId64
+                    " new tokens after %" PRId64 ", expected 1 to %" PRId64
+                    " new tokens in all and as many before",
                     s.batch, s.fresh, s.context, most);
   for (int i = 0; i < a->ndistinct; i++) {
     const nmb__attn *t = &a->layer[a->first[i]].attn;
     const double pairs = (double)(s.batch * s.fresh) * (double)(s.context + s.fresh) *
                          (double)t->heads * (double)(t->dk + t->dv);
     if (pairs > 0x1p59)
-      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                      "a step with %.3g multiplications in attention, expected at most %.3g", pairs,
-                      0x1p59);
+      return nmb_fail(
+          run, NMB_BADINPUT, NMB_NOLOC,
+          "a step with %.3g multiplications in attention, expected at most %.3g", pairs,
+          0x1p59);
   }
   return NMB_OK;
 }

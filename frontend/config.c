@@ -125,7 +125,8 @@ const char *
 nmb__json_show(nmb_run *run, const json_t *j)
 {
   char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
-  const char *out = nmb_format(run, strlen(s ? s : "") > 40 ? "%.37s..." : "%s", s ? s : "?");
+  const char *out =
+      nmb_format(run, strlen(s ? s : "") > 40 ? "%.37s..." : "%s", s ? s : "?");
   free(s);
   return out;
 }
@@ -137,7 +138,8 @@ matches(const char *pattern, const char *s)
   if (!star)
     return !strcmp(pattern, s);
   const size_t head = (size_t)(star - pattern), tail = strlen(star + 1), n = strlen(s);
-  return n >= head + tail && !strncmp(pattern, s, head) && !strcmp(star + 1, s + n - tail);
+  return n >= head + tail && !strncmp(pattern, s, head) &&
+         !strcmp(star + 1, s + n - tail);
 }
 
 static void
@@ -184,8 +186,8 @@ defaults_apply(reader *r, const family_row *f)
     const size_t n = strcspn(s, "="), m = strcspn(s + n, " ");
     const int at = field_find(s, n);
     if (at == NMB_NONE)
-      return nmb_fail(r->run, NMB_BADINPUT, NMB_NOLOC, "families.def: %s: bad field in '%s'",
-                      f->name, s);
+      return nmb_fail(r->run, NMB_BADINPUT, NMB_NOLOC,
+                      "families.def: %s: bad field in '%s'", f->name, s);
     set_text(r->run, &r->c->set[at], &fields[at],
              nmb_format(r->run, "%.*s", (int)m - 1, s + n + 1));
     s += n + m;
@@ -199,8 +201,8 @@ static nmb_status
 bad_value(const reader *r, const char *path, const char *key, const json_t *v,
           const char *expected)
 {
-  return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: found %s, expected %s", path,
-                  nmb__json_show(r->run, v), expected);
+  return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: found %s, expected %s",
+                  path, nmb__json_show(r->run, v), expected);
 }
 
 static const char *
@@ -266,11 +268,12 @@ use_key(reader *r, const char *path, const char *key, const json_t *v, int at)
     return bad_value(r, path, key, v, expectation(r->run, f));
   if (f->type == TEXT && s->s != old.s)
     s->s = nmb_strdup(r->run, s->s);
-  const bool same = f->type == TEXT ? !strcmp(s->s, old.s)
+  const bool same = f->type == TEXT   ? !strcmp(s->s, old.s)
                     : f->type == JSON ? json_equal(s->j, old.j)
                                       : s->r >= old.r && s->r <= old.r;
   if (old.key && !same)
-    return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: differs from '%s'", path, old.key);
+    return nmb_fail(r->run, NMB_BADINPUT, key_loc(r, key), "%s: differs from '%s'", path,
+                    old.key);
   s->key = nmb_strdup(r->run, key);
   s->loc = key_loc(r, key);
   note(r, path, "used as", f->name);
@@ -307,13 +310,15 @@ say_key(reader *r, const char *path, const char *key, const json_t *v, const key
   const bool ok = json_is_null(v) || (have && !strcmp(have, row->value));
   free(have);
   if (!ok)
-    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key), "%s is %s: %s is not supported",
-                    path, nmb__json_show(r->run, v), row->why);
+    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key),
+                    "%s is %s: %s is not supported", path, nmb__json_show(r->run, v),
+                    row->why);
   note(r, path, "must be", row->value);
   return NMB_OK;
 }
 
-static nmb_status key_read(reader *r, const char *prefix, const char *key, const json_t *v);
+static nmb_status key_read(reader *r, const char *prefix, const char *key,
+                           const json_t *v);
 
 static nmb_status
 open_key(reader *r, const char *path, const char *key, const json_t *v)
@@ -322,8 +327,7 @@ open_key(reader *r, const char *path, const char *key, const json_t *v)
     return bad_value(r, path, key, v, "an object");
   const char *prefix = nmb_format(r->run, "%s.", path), *k;
   json_t *x;
-  json_object_foreach ((json_t *)(uintptr_t)v, k, x)
-    NMB_TRY(key_read(r, prefix, k, x));
+  json_object_foreach((json_t *)(uintptr_t)v, k, x) NMB_TRY(key_read(r, prefix, k, x));
   return NMB_OK;
 }
 
@@ -340,7 +344,8 @@ key_read(reader *r, const char *prefix, const char *key, const json_t *v)
     return say_key(r, path, key, v, row);
   if (row->kind == K_USE && row->field != NMB__F_NFIELD)
     return use_key(r, path, key, v, row->field);
-  note(r, path, "ignored", row->kind == K_USE ? "the family's code does not read it" : row->why);
+  note(r, path, "ignored",
+       row->kind == K_USE ? "the family's code does not read it" : row->why);
   return NMB_OK;
 }
 
@@ -363,15 +368,13 @@ object_read(reader *r, json_t *top)
   json_t *inner = json_object_get(top, "text_config");
   const char *key;
   json_t *v;
-  json_object_foreach (inner ? inner : top, key, v)
-    NMB_TRY(key_read(r, inner ? "text_config." : "", key, v));
+  json_object_foreach(inner ? inner : top, key, v)
+      NMB_TRY(key_read(r, inner ? "text_config." : "", key, v));
   if (!inner)
     return NMB_OK;
-  json_object_foreach (top, key, v)
-    if (outer_key(key) && !json_object_get(inner, key))
+  json_object_foreach(top, key, v) if (outer_key(key) && !json_object_get(inner, key))
       NMB_TRY(key_read(r, "", key, v));
-    else if (strcmp(key, "text_config"))
-      note(r, key, "ignored", "outside the text model");
+  else if (strcmp(key, "text_config")) note(r, key, "ignored", "outside the text model");
   return NMB_OK;
 }
 
@@ -385,7 +388,8 @@ type_of(const json_t *o)
     return json_string_value(t);
   if (json_is_object(json_object_get(o, "ssm_cfg")))
     return "mamba2"; /* the state-space authors' own files */
-  const char *a = json_string_value(json_array_get(json_object_get(o, "architectures"), 0));
+  const char *a =
+      json_string_value(json_array_get(json_object_get(o, "architectures"), 0));
   for (size_t i = 0; a && i < sizeof known / sizeof *known; i++)
     if (!strcmp(known[i][0], a))
       return known[i][1];
@@ -411,6 +415,17 @@ family_unknown(const reader *r, const char *type)
   return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
                   "model_type '%s' is not known%s", type,
                   nmb__hint(r->run, type, names, NFAMILY));
+}
+
+/* What the file leaves to the family, where it is more than nothing. */
+static void
+defaults_note(reader *r)
+{
+  for (int i = 0; i < NMB__F_NFIELD; i++) {
+    const nmb__setting *s = &r->c->set[i];
+    if (!s->key && *s->s && strcmp(s->s, "0"))
+      note(r, fields[i].name, "default", s->s);
+  }
 }
 
 static nmb_status
@@ -469,7 +484,8 @@ mend(nmb_run *run, const char *text, size_t len, size_t *outlen)
 }
 
 nmb_status
-nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len, nmb__config *out)
+nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
+                 nmb__config *out)
 {
   json_error_t err;
   size_t n;
@@ -477,7 +493,8 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len, n
   reader r = {run, file, mend(run, text, len, &n), out, NULL, 0};
   json_t *top = json_loadb(r.text, n, JSON_REJECT_DUPLICATES, &err);
   if (!top)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, err.line, err.column}, "%s", err.text);
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, err.line, err.column}, "%s",
+                    err.text);
   nmb_status s = NMB_OK;
   if (!json_is_object(top))
     s = nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 1, 0}, "found %s, expected an object",
@@ -486,6 +503,8 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len, n
     s = family_read(&r, top);
   if (s == NMB_OK)
     s = object_read(&r, top);
+  if (s == NMB_OK)
+    defaults_note(&r);
   out->root = top;
   if (s != NMB_OK) {
     json_decref(top);

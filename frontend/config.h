@@ -25,8 +25,8 @@ typedef struct nmb__config {
 } nmb__config;
 
 /* Reads the text; on failure nothing is left to drop. */
-NMB_API nmb_status nmb__config_read(nmb_run *, const char *file, const char *text, size_t len,
-                                    nmb__config *out);
+NMB_API nmb_status nmb__config_read(nmb_run *, const char *file, const char *text,
+                                    size_t len, nmb__config *out);
 NMB_API const char *nmb__field_name(nmb__field);
 NMB_API int nmb__family_count(void);
 NMB_API const char *nmb__family_name(int);

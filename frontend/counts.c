@@ -35,12 +35,13 @@ add(list *s, const char *name, nmb__part part, nmb__use use, nmb__class c, int64
 }
 
 static void
-matrix(list *s, const char *name, nmb__part part, nmb__class c, int64_t rows, int64_t cols,
-       int64_t bias)
+matrix(list *s, const char *name, nmb__part part, nmb__class c, int64_t rows,
+       int64_t cols, int64_t bias)
 {
   add(s, name, part, NMB__USE_TOKEN, c, rows, cols, 1);
   if (bias)
-    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, rows, 1, 1);
+    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, rows,
+        1, 1);
 }
 
 static void
@@ -50,7 +51,8 @@ norm(list *s, const char *name, nmb__part part, int64_t n)
     return;
   add(s, name, part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
   if (s->l->norm == NMB__NORM_LAYER)
-    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
+    add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, n, 1,
+        1);
 }
 
 static void
@@ -61,12 +63,14 @@ pieces_mla(list *s, int64_t H)
   if (t->q_rank) {
     matrix(s, "attn.q_down", P, NMB__W_MLA_DOWN, t->q_rank, H, t->bias);
     norm(s, "attn.q_down_norm", P, t->q_rank);
-    matrix(s, "attn.q_up", P, NMB__W_ATTN, t->heads * (t->d_nope + t->d_rope), t->q_rank, 0);
+    matrix(s, "attn.q_up", P, NMB__W_ATTN, t->heads * (t->d_nope + t->d_rope), t->q_rank,
+           0);
   } else
     matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * (t->d_nope + t->d_rope), H, 0);
   matrix(s, "attn.kv_down", P, NMB__W_MLA_DOWN, t->kv_rank + t->d_rope, H, t->bias);
   norm(s, "attn.kv_norm", P, t->kv_rank);
-  add(s, "attn.k_up", P, NMB__USE_CACHE, NMB__W_ATTN, t->heads * t->d_nope, t->kv_rank, 1);
+  add(s, "attn.k_up", P, NMB__USE_CACHE, NMB__W_ATTN, t->heads * t->d_nope, t->kv_rank,
+      1);
   add(s, "attn.v_up", P, NMB__USE_CACHE, NMB__W_ATTN, t->heads * t->dv, t->kv_rank, 1);
 }
 
@@ -90,7 +94,8 @@ pieces_heads(list *s, int64_t H)
 }
 
 static void
-pieces_ffn(list *s, const char *prefix, nmb__part part, nmb__class c, const nmb__ffn *f, int64_t H)
+pieces_ffn(list *s, const char *prefix, nmb__part part, nmb__class c, const nmb__ffn *f,
+           int64_t H)
 {
   if (f->gated)
     matrix(s, nmb_format(s->run, "%s.gate", prefix), part, c, f->width, H, f->bias);
@@ -158,17 +163,18 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
     pieces_layer(&s, a->hidden);
     return s.n;
   }
-  s.v[s.n++] = (nmb__piece){"embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab,
-                            a->hidden,     1,            a->embed};
+  s.v[s.n++] = (nmb__piece){
+      "embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab, a->hidden, 1, a->embed};
   if (a->positions)
-    s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP, a->positions,
-                              a->hidden,         1,            a->embed};
+    s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP,
+                              a->positions,      a->hidden,    1,
+                              a->embed};
   if (a->embed_norm)
     norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
   norm(&s, "head.norm", NMB__P_NORM, a->hidden);
   if (!a->tied)
-    s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab, a->hidden, 1,
-                              a->head};
+    s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
+                              a->hidden,  1,           a->head};
   if (a->head_bias)
     add(&s, "head.bias", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_NORM, a->vocab, 1, 1);
   return s.n;
@@ -182,7 +188,8 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
     const int64_t one = v[i].rows * v[i].cols;
     p->part[v[i].part] += times * one * v[i].copies;
     p->active_part[v[i].part] += times * one * (v[i].copies > 1 ? topk : 1);
-    p->weight_bytes += times * nmb_bytes(v[i].format.dtype, v[i].format.group, one * v[i].copies);
+    p->weight_bytes +=
+        times * nmb_bytes(v[i].format.dtype, v[i].format.group, one * v[i].copies);
   }
 }
 
@@ -275,8 +282,9 @@ static int64_t
 touched(const setting *s, const nmb__piece *v, nmb__format f)
 {
   const int64_t one = nmb_bytes(f.dtype, f.group, v->rows * v->cols);
-  if (v->use == NMB__USE_LOOKUP)
-    return s->spec.batch * s->spec.fresh * nmb_bytes(f.dtype, f.group, v->cols);
+  const int64_t T = s->spec.batch * s->spec.fresh;
+  if (v->use == NMB__USE_LOOKUP) /* each token another row, as far as there are rows */
+    return (T < v->rows ? T : v->rows) * nmb_bytes(f.dtype, f.group, v->cols);
   if (v->use == NMB__USE_ROUTED || v->use == NMB__USE_ROUTED_VECTOR)
     return (int64_t)(s->reached * (double)one + 0.5);
   return one;
@@ -290,15 +298,16 @@ step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t
     const nmb__format f = format_of(s, v[i].name, v[i].format);
     const double one = (double)v[i].rows * (double)v[i].cols;
     c->macs += (double)times * one * uses(s, &v[i], cached, topk);
-    c->weight_bytes += times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);
+    c->weight_bytes +=
+        times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);
     c->weight_bytes_touched += times * touched(s, &v[i], f);
   }
 }
 
 /* One cache with `width` elements a token. */
 static void
-step_cache(const setting *s, const char *name, int64_t width, int64_t times, int64_t cached,
-           nmb__counts *c)
+step_cache(const setting *s, const char *name, int64_t width, int64_t times,
+           int64_t cached, nmb__counts *c)
 {
   const nmb__format f = format_of(s, name, (nmb__format){NMB_DT_BF16, 0});
   const int64_t B = s->spec.batch;
@@ -309,7 +318,8 @@ step_cache(const setting *s, const char *name, int64_t width, int64_t times, int
 }
 
 static void
-step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cached, nmb__counts *c)
+step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cached,
+               nmb__counts *c)
 {
   int64_t score = t->dk, value = t->dv;
   if (t->mla && s->absorbed) {
@@ -338,8 +348,8 @@ step_ends(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
     step_pieces(s, &v[i], 1, 1, 0, 0, c);
   }
   if (a->tied) {
-    const nmb__piece head = {"head.tied", NMB__P_HEAD, NMB__USE_LAST, a->vocab, a->hidden, 1,
-                             a->head};
+    const nmb__piece head = {"head.tied", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
+                             a->hidden,   1,           a->head};
     step_pieces(s, &head, 1, 1, 0, 0, c);
   }
 }

@@ -6,9 +6,10 @@
 
 #include "frontend/model.h"
 
-#define NMB__PART_MAP(X)                                                       \
-  X(EMBED, "embedding") X(ATTN, "attention") X(NORM, "norms") X(FFN, "ffn")    \
-  X(ROUTER, "router") X(EXPERTS, "experts") X(SHARED, "shared_experts") X(HEAD, "head")
+#define NMB__PART_MAP(X)                                                                 \
+  X(EMBED, "embedding")                                                                  \
+  X(ATTN, "attention") X(NORM, "norms") X(FFN, "ffn") X(ROUTER, "router")                \
+      X(EXPERTS, "experts") X(SHARED, "shared_experts") X(HEAD, "head")
 typedef enum nmb__part {
 #define X(id, name) NMB__P_##id,
   NMB__PART_MAP(X)
@@ -19,12 +20,12 @@ NMB_API const char *nmb__part_name(nmb__part);
 
 /* How often a step uses a weight. */
 typedef enum nmb__use {
-  NMB__USE_TOKEN,  /* a matrix, once for each token */
-  NMB__USE_ROUTED, /* one matrix per expert, for the rows that reach it */
-  NMB__USE_LAST,   /* a matrix, once for each sequence */
-  NMB__USE_CACHE,  /* a matrix, once for each cached position unless absorbed */
-  NMB__USE_LOOKUP, /* a table of which each token reads a row */
-  NMB__USE_VECTOR, /* added or multiplied, no matrix product */
+  NMB__USE_TOKEN,        /* a matrix, once for each token */
+  NMB__USE_ROUTED,       /* one matrix per expert, for the rows that reach it */
+  NMB__USE_LAST,         /* a matrix, once for each sequence */
+  NMB__USE_CACHE,        /* a matrix, once for each cached position unless absorbed */
+  NMB__USE_LOOKUP,       /* a table of which each token reads a row */
+  NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;
 
@@ -37,7 +38,8 @@ typedef struct nmb__piece {
 } nmb__piece;
 /* The weights of a distinct layer; of the ends (embedding, head) for NMB_NONE.
  * A tied head has no weight of its own: its piece is not listed. */
-NMB_API int nmb__pieces(nmb_run *, const nmb__arch *, int distinct, const nmb__piece **out);
+NMB_API int nmb__pieces(nmb_run *, const nmb__arch *, int distinct,
+                        const nmb__piece **out);
 
 typedef struct nmb__params {
   int64_t part[NMB__NPART], active_part[NMB__NPART];
@@ -61,7 +63,12 @@ typedef struct nmb__counts {
   int64_t kv_bytes_read, kv_bytes_written;
 } nmb__counts;
 /* The program gives the step, the routing and the formats, not the work. */
-NMB_API void nmb__arch_counts(nmb_run *, const nmb__arch *, const nmb_prog *, nmb__counts *);
+NMB_API void nmb__arch_counts(nmb_run *, const nmb__arch *, const nmb_prog *,
+                              nmb__counts *);
 /* The same in stored formats with uniform routing, before there is a program. */
-NMB_API nmb_status nmb__arch_step(nmb_run *, const nmb__arch *, nmb_step_spec, nmb__counts *);
+NMB_API nmb_status nmb__arch_step(nmb_run *, const nmb__arch *, nmb_step_spec,
+                                  nmb__counts *);
+/* Does the emitted code do what the model asks for: multiply-accumulates, weight
+ * bytes and cache bytes, each byte once?  NMB_UNVERIFIED with both numbers. */
+NMB_API nmb_status nmb__conserve(nmb_run *, const nmb__arch *, const nmb_prog *);
 #endif

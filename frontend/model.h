@@ -17,15 +17,39 @@ typedef enum nmb__field {
 
 /* Members are 64-bit numbers only, so that two specs are equal iff their bytes are. */
 enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS };
-enum { NMB__PLACE_PRE, NMB__PLACE_POST, NMB__PLACE_SANDWICH, NMB__PLACE_PARALLEL,
-       NMB__PLACE_PARALLEL2 };
+enum {
+  NMB__PLACE_PRE,
+  NMB__PLACE_POST,
+  NMB__PLACE_SANDWICH,
+  NMB__PLACE_PARALLEL,
+  NMB__PLACE_PARALLEL2
+};
 enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL };
-enum { NMB__ACT_SILU, NMB__ACT_GELU, NMB__ACT_GELU_TANH, NMB__ACT_RELU, NMB__ACT_RELU2,
-       NMB__ACT_SWIGLU_OAI, NMB__NACT };
-enum { NMB__SCORE_SOFTMAX, NMB__SCORE_SIGMOID, NMB__SCORE_TOPK_SOFTMAX, NMB__SCORE_SPARSEMIXER,
-       NMB__NSCORE };
-enum { NMB__ROPE_PLAIN, NMB__ROPE_LINEAR, NMB__ROPE_LLAMA3, NMB__ROPE_YARN,
-       NMB__ROPE_DYNAMIC, NMB__ROPE_LONG, NMB__NROPE };
+enum {
+  NMB__ACT_SILU,
+  NMB__ACT_GELU,
+  NMB__ACT_GELU_TANH,
+  NMB__ACT_RELU,
+  NMB__ACT_RELU2,
+  NMB__ACT_SWIGLU_OAI,
+  NMB__NACT
+};
+enum {
+  NMB__SCORE_SOFTMAX,
+  NMB__SCORE_SIGMOID,
+  NMB__SCORE_TOPK_SOFTMAX,
+  NMB__SCORE_SPARSEMIXER,
+  NMB__NSCORE
+};
+enum {
+  NMB__ROPE_PLAIN,
+  NMB__ROPE_LINEAR,
+  NMB__ROPE_LLAMA3,
+  NMB__ROPE_YARN,
+  NMB__ROPE_DYNAMIC,
+  NMB__ROPE_LONG,
+  NMB__NROPE
+};
 
 typedef struct nmb__rope {
   int64_t dims; /* that rotate, of the head's (or of the rotating part of an MLA head) */
@@ -35,10 +59,10 @@ typedef struct nmb__rope {
 
 typedef struct nmb__attn {
   int64_t heads, kv_heads, dk, dv;
-  int64_t bias, o_bias;      /* booleans */
+  int64_t bias, o_bias; /* booleans */
   int64_t qk_norm;
-  int64_t window, sink;      /* window 0: none */
-  int64_t alibi;             /* boolean */
+  int64_t window, sink; /* window 0: none */
+  int64_t alibi;        /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
   nmb__rope rope;
@@ -60,10 +84,10 @@ typedef struct nmb__moe {
 } nmb__moe;
 
 /* Tensors are stored in a format by class. */
-#define NMB__CLASS_MAP(X)                                                      \
-  X(NORM, "norm") X(ATTN, "attention")                                          \
-  X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router") X(EXPERT, "experts") \
-  X(SHARED, "shared") X(SELECT, "selection bias")
+#define NMB__CLASS_MAP(X)                                                                \
+  X(NORM, "norm")                                                                        \
+  X(ATTN, "attention") X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router")           \
+      X(EXPERT, "experts") X(SHARED, "shared") X(SELECT, "selection bias")
 typedef enum nmb__class {
 #define X(id, name) NMB__W_##id,
   NMB__CLASS_MAP(X)
@@ -81,7 +105,7 @@ typedef struct nmb__layer {
   nmb__ffn ffn; /* width 0: none */
   nmb__moe moe;
   int64_t norm, place, sub_norm;
-  double eps, norm_offset, residual; /* residual: factor on what is added */
+  double eps, norm_offset, residual;              /* residual: factor on what is added */
   int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* stored formats */
 } nmb__layer;
 
@@ -98,7 +122,7 @@ typedef struct nmb__arch {
   int64_t positions; /* rows of a learned table; 0: none */
   int64_t embed_norm, head_bias;
   double embed_scale, logit_scale, logit_cap; /* cap 0: none */
-  const nmb__layer *layer; /* [nlayer] */
+  const nmb__layer *layer;                    /* [nlayer] */
   int ndistinct;
   const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */
   const int *first;    /* [ndistinct] a layer that has the spec */
@@ -108,7 +132,8 @@ typedef struct nmb__arch {
 } nmb__arch;
 
 /* name: an alias, a file of models/ with or without its owner, or a path. */
-NMB_API nmb_status nmb__arch_load(nmb_run *, const char *name_or_path, const nmb__arch **out);
+NMB_API nmb_status nmb__arch_load(nmb_run *, const char *name_or_path,
+                                  const nmb__arch **out);
 /* The same from text; file: for messages. */
 NMB_API nmb_status nmb__arch_parse(nmb_run *, const char *file, const char *name,
                                    const char *text, size_t len, const nmb__arch **out);
@@ -125,8 +150,8 @@ typedef struct nmb__routing_spec {
   uint64_t seed;
 } nmb__routing_spec;
 /* Draws ntoken times topk distinct experts into expert[ntoken][topk]. */
-NMB_API nmb_status nmb__routing_draw(nmb_run *, const nmb__routing_spec *, int experts, int topk,
-                                     int64_t ntoken, int32_t *expert);
+NMB_API nmb_status nmb__routing_draw(nmb_run *, const nmb__routing_spec *, int experts,
+                                     int topk, int64_t ntoken, int32_t *expert);
 
 /* Is the step one that can be counted: positive, and within bounds? */
 NMB_API nmb_status nmb__step_check(nmb_run *, const nmb__arch *, nmb_step_spec);

@@ -70,8 +70,8 @@ resolve(nmb_run *run, const char *name, const char **out)
   *out = count == 1 ? files[hit] : s;
   if (count > 1)
     return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                    "model '%s' is the start of %d names, of which %s is one", name, count,
-                    files[hit]);
+                    "model '%s' is the start of %d names, of which %s is one", name,
+                    count, files[hit]);
   return NMB_OK;
 }
 
@@ -79,7 +79,8 @@ static bool
 is_path(const char *name)
 {
   const size_t n = strlen(name);
-  return !strcmp(name, "-") || strchr(name, '/') || (n > 5 && !strcmp(name + n - 5, ".json"));
+  return !strcmp(name, "-") || strchr(name, '/') ||
+         (n > 5 && !strcmp(name + n - 5, ".json"));
 }
 
 static const char *
@@ -88,7 +89,8 @@ stem(nmb_run *run, const char *path)
   const char *base = strrchr(path, '/');
   base = base ? base + 1 : path;
   const size_t n = strlen(base);
-  return nmb_format(run, "%.*s", (int)(n > 5 && !strcmp(base + n - 5, ".json") ? n - 5 : n), base);
+  return nmb_format(run, "%.*s",
+                    (int)(n > 5 && !strcmp(base + n - 5, ".json") ? n - 5 : n), base);
 }
 
 nmb_status

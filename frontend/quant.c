@@ -15,13 +15,16 @@ static const struct {
   nmb__class class_;
   const char *module[2]; /* [1]: the other spelling, or NULL */
 } modules[] = {
-    {NMB__W_ATTN, {"model.layers.L.self_attn.q_proj", "model.layers.L.self_attn.q_b_proj"}},
+    {NMB__W_ATTN,
+     {"model.layers.L.self_attn.q_proj", "model.layers.L.self_attn.q_b_proj"}},
     {NMB__W_MLA_DOWN, {"model.layers.L.self_attn.kv_a_proj_with_mqa", NULL}},
     {NMB__W_FFN, {"model.layers.L.mlp.gate_proj", NULL}},
-    {NMB__W_EXPERT, {"model.layers.L.mlp.experts.0.gate_proj",
-                     "model.layers.L.block_sparse_moe.experts.0.w1"}},
-    {NMB__W_SHARED, {"model.layers.L.mlp.shared_experts.gate_proj",
-                     "model.layers.L.mlp.shared_expert.gate_proj"}},
+    {NMB__W_EXPERT,
+     {"model.layers.L.mlp.experts.0.gate_proj",
+      "model.layers.L.block_sparse_moe.experts.0.w1"}},
+    {NMB__W_SHARED,
+     {"model.layers.L.mlp.shared_experts.gate_proj",
+      "model.layers.L.mlp.shared_expert.gate_proj"}},
 };
 #define NMODULE (sizeof modules / sizeof *modules)
 
@@ -44,8 +47,9 @@ text_of(const json_t *j, const char *key)
 static nmb_status
 bad(const quant *q, const char *path, const json_t *v, const char *expected)
 {
-  return nmb_fail(q->run, NMB_UNSUPPORTED, q->loc, "quantization_config.%s: found %s, expected %s",
-                  path, v ? nmb__json_show(q->run, v) : "nothing", expected);
+  return nmb_fail(q->run, NMB_UNSUPPORTED, q->loc,
+                  "quantization_config.%s: found %s, expected %s", path,
+                  v ? nmb__json_show(q->run, v) : "nothing", expected);
 }
 
 /* ----------------------------------------------------------------- methods */
@@ -148,8 +152,8 @@ static const struct {
   const char *name;
   nmb_status (*read)(quant *);
 } methods[] = {
-    {"fp8", method_fp8},         {"mxfp4", method_mxfp4},
-    {"gptq", method_int4},       {"awq", method_int4},
+    {"fp8", method_fp8},           {"mxfp4", method_mxfp4},
+    {"gptq", method_int4},         {"awq", method_int4},
     {"fbgemm_fp8", method_plain8}, {"compressed-tensors", method_groups},
     {"modelopt", method_groups},   {"bitsandbytes", method_bitsandbytes},
     {"bitnet", method_bitnet},
@@ -231,7 +235,9 @@ plain_format(const nmb__config *c, nmb_run *run, nmb_loc file, nmb__format *out)
   static const struct {
     const char *name;
     nmb_dtype dtype;
-  } names[] = {{"bfloat16", NMB_DT_BF16}, {"float16", NMB_DT_F16}, {"float32", NMB_DT_F32},
+  } names[] = {{"bfloat16", NMB_DT_BF16},
+               {"float16", NMB_DT_F16},
+               {"float32", NMB_DT_F32},
                {"auto", NMB_DT_BF16}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(names[i].name, s->s)) {
@@ -239,7 +245,8 @@ plain_format(const nmb__config *c, nmb_run *run, nmb_loc file, nmb__format *out)
       return NMB_OK;
     }
   return nmb_fail(run, NMB_UNSUPPORTED, s->loc.file ? s->loc : file,
-                  "dtype '%s' is not supported, expected bfloat16, float16 or float32", s->s);
+                  "dtype '%s' is not supported, expected bfloat16, float16 or float32",
+                  s->s);
 }
 
 static nmb_status
@@ -270,7 +277,8 @@ nmb__quant_resolve(nmb_run *run, const nmb__config *c, nmb_loc file, nmb__arch *
   const nmb__setting *s = &c->set[NMB__F_QUANT];
   if (!s->j)
     return NMB_OK;
-  quant q = {run, c, s->loc, s->j, json_object_get(s->j, "modules_to_not_convert"), {0, 0}, ~0u};
+  quant q = {run,    c,  s->loc, s->j, json_object_get(s->j, "modules_to_not_convert"),
+             {0, 0}, ~0u};
   if (!json_is_array(q.keep))
     q.keep = json_object_get(s->j, "ignore");
   NMB_TRY(method_read(&q));

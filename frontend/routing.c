@@ -62,8 +62,8 @@ draw_one(nmb_run *rng, int n, const double *weight, const double *cum, const boo
 }
 
 static void
-draw_weighted(nmb_run *run, nmb_run *rng, double skew, int experts, int topk, int64_t ntoken,
-              int32_t *expert)
+draw_weighted(nmb_run *run, nmb_run *rng, double skew, int experts, int topk,
+              int64_t ntoken, int32_t *expert)
 {
   int32_t *order = NMB_NEW(run, int32_t, experts);
   double *weight = NMB_NEW(run, double, experts), *cum = NMB_NEW(run, double, experts);
@@ -87,7 +87,8 @@ draw_weighted(nmb_run *run, nmb_run *rng, double skew, int experts, int topk, in
 }
 
 static void
-draw_balanced(nmb_run *run, nmb_run *rng, int experts, int topk, int64_t ntoken, int32_t *expert)
+draw_balanced(nmb_run *run, nmb_run *rng, int experts, int topk, int64_t ntoken,
+              int32_t *expert)
 {
   int32_t *order = NMB_NEW(run, int32_t, experts);
   shuffle(rng, experts, order);
@@ -96,8 +97,8 @@ draw_balanced(nmb_run *run, nmb_run *rng, int experts, int topk, int64_t ntoken,
 }
 
 nmb_status
-nmb__routing_draw(nmb_run *run, const nmb__routing_spec *s, int experts, int topk, int64_t ntoken,
-                  int32_t *expert)
+nmb__routing_draw(nmb_run *run, const nmb__routing_spec *s, int experts, int topk,
+                  int64_t ntoken, int32_t *expert)
 {
   static const char *const kinds[] = {"uniform", "zipf", "balanced"};
   int kind = 0;
@@ -105,10 +106,11 @@ nmb__routing_draw(nmb_run *run, const nmb__routing_spec *s, int experts, int top
     kind++;
   if (kind == 3)
     return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                    "routing '%s' is not known, expected uniform, zipf or balanced%s", s->kind,
-                    nmb__hint(run, s->kind, kinds, 3));
+                    "routing '%s' is not known, expected uniform, zipf or balanced%s",
+                    s->kind, nmb__hint(run, s->kind, kinds, 3));
   if (kind == 1 && !(s->skew >= 0 && s->skew <= 20))
-    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "skew of zipf is %g, expected 0 to 20", s->skew);
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "skew of zipf is %g, expected 0 to 20",
+                    s->skew);
   nmb_run *rng = nmb__run_open(NULL);
   nmb__run_seed(rng, s->seed);
   if (kind == 2)

@@ -22,11 +22,11 @@ static const char *const phase_names[] = {"prefill", "decode"};
 static json_t *
 json_parameters(const card *c)
 {
-  json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->par.total, "active",
-                        (json_int_t)c->par.active, "active_minus_input_embedding",
-                        (json_int_t)c->par.active_minus_input_embedding,
-                        "active_minus_embeddings", (json_int_t)c->par.active_minus_embeddings,
-                        "mtp", (json_int_t)c->par.mtp);
+  json_t *o = json_pack(
+      "{s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)c->par.total, "active",
+      (json_int_t)c->par.active, "active_minus_input_embedding",
+      (json_int_t)c->par.active_minus_input_embedding, "active_minus_embeddings",
+      (json_int_t)c->par.active_minus_embeddings, "mtp", (json_int_t)c->par.mtp);
   json_t *parts = json_object();
   for (int i = 0; i < NMB__NPART; i++)
     json_object_set_new(parts, nmb__part_name((nmb__part)i),
@@ -56,17 +56,21 @@ static json_t *
 json_layer(const nmb__layer *l)
 {
   const nmb__attn *t = &l->attn;
-  json_t *o = json_pack(
-      "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "attention",
-      t->mla ? "mla" : t->kv_heads == t->heads ? "mha" : t->kv_heads == 1 ? "mqa" : "gqa",
-      "heads", (json_int_t)t->heads, "kv_heads", (json_int_t)t->kv_heads, "key_width",
-      (json_int_t)t->dk, "value_width", (json_int_t)t->dv, "window", (json_int_t)t->window,
-      "ffn_width", (json_int_t)l->ffn.width);
+  json_t *o =
+      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "attention",
+                t->mla                    ? "mla"
+                : t->kv_heads == t->heads ? "mha"
+                : t->kv_heads == 1        ? "mqa"
+                                          : "gqa",
+                "heads", (json_int_t)t->heads, "kv_heads", (json_int_t)t->kv_heads,
+                "key_width", (json_int_t)t->dk, "value_width", (json_int_t)t->dv,
+                "window", (json_int_t)t->window, "ffn_width", (json_int_t)l->ffn.width);
   if (l->moe.experts)
     json_object_set_new(o, "moe",
                         json_pack("{s:I, s:I, s:I, s:I, s:s}", "experts",
-                                  (json_int_t)l->moe.experts, "topk", (json_int_t)l->moe.topk,
-                                  "expert_width", (json_int_t)l->moe.expert.width, "shared_width",
+                                  (json_int_t)l->moe.experts, "topk",
+                                  (json_int_t)l->moe.topk, "expert_width",
+                                  (json_int_t)l->moe.expert.width, "shared_width",
                                   (json_int_t)l->moe.shared.width, "score",
                                   nmb__score_name(l->moe.score)));
   return o;
@@ -96,9 +100,10 @@ json_steps(const card *c)
   for (int i = 0; i < 2; i++)
     json_object_set_new(
         o, phase_names[i],
-        json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "batch", (json_int_t)c->spec[i].batch,
-                  "new_tokens", (json_int_t)c->spec[i].fresh, "context",
-                  (json_int_t)c->spec[i].context, "macs", c->step[i].macs, "weight_bytes_read",
+        json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "batch",
+                  (json_int_t)c->spec[i].batch, "new_tokens",
+                  (json_int_t)c->spec[i].fresh, "context", (json_int_t)c->spec[i].context,
+                  "macs", c->step[i].macs, "weight_bytes_read",
                   (json_int_t)c->step[i].weight_bytes_touched, "kv_bytes_read",
                   (json_int_t)c->step[i].kv_bytes_read, "kv_bytes_written",
                   (json_int_t)c->step[i].kv_bytes_written));
@@ -110,8 +115,9 @@ json_keys(const card *c)
 {
   json_t *list = json_array();
   for (int i = 0; i < c->a->nnote; i++)
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", c->a->note[i].key, "how",
-                                          c->a->note[i].how, "what", c->a->note[i].what));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:s}", "key", c->a->note[i].key, "how",
+                                    c->a->note[i].how, "what", c->a->note[i].what));
   return list;
 }
 
@@ -120,17 +126,18 @@ print_json(const card *c, bool explain)
 {
   const nmb__arch *a = c->a;
   json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "name", a->name, "family",
-                        a->family, "file", a->path, "hidden", (json_int_t)a->hidden, "layers",
-                        (json_int_t)a->nlayer, "vocab", (json_int_t)a->vocab, "tied",
-                        (int)a->tied);
+                        a->family, "file", a->path, "hidden", (json_int_t)a->hidden,
+                        "layers", (json_int_t)a->nlayer, "vocab", (json_int_t)a->vocab,
+                        "tied", (int)a->tied);
   json_object_set_new(o, "parameters", json_parameters(c));
   json_object_set_new(o, "kv",
                       json_pack("{s:I, s:I}", "bytes_per_token",
                                 (json_int_t)(2 * c->par.kv_elements),
                                 "bytes_per_token_unwindowed",
                                 (json_int_t)(2 * c->par.kv_elements_unwindowed)));
-  json_object_set_new(o, "state", json_pack("{s:I}", "elements_per_sequence",
-                                            (json_int_t)c->par.state_elements));
+  json_object_set_new(
+      o, "state",
+      json_pack("{s:I}", "elements_per_sequence", (json_int_t)c->par.state_elements));
   json_object_set_new(o, "weights",
                       json_pack("{s:I}", "bytes", (json_int_t)c->par.weight_bytes));
   json_object_set_new(o, "steps", json_steps(c));
@@ -177,22 +184,23 @@ layer_text(nmb_run *run, const nmb__layer *l)
 {
   const nmb__attn *t = &l->attn;
   const char *attn =
-      t->mla ? nmb_format(run, "MLA %" PRId64 " heads, latent %" PRId64 "+%" PRId64, t->heads,
-                          t->kv_rank, t->d_rope)
+      t->mla ? nmb_format(run, "MLA %" PRId64 " heads, latent %" PRId64 "+%" PRId64,
+                          t->heads, t->kv_rank, t->d_rope)
              : nmb_format(run, "%s %" PRId64 "/%" PRId64 " heads of %" PRId64,
-                          t->heads == t->kv_heads ? "MHA" : t->kv_heads == 1 ? "MQA" : "GQA",
+                          t->heads == t->kv_heads ? "MHA"
+                          : t->kv_heads == 1      ? "MQA"
+                                                  : "GQA",
                           t->heads, t->kv_heads, t->dk);
   if (t->window)
     attn = nmb_format(run, "%s, window %" PRId64, attn, t->window);
   if (!l->moe.experts)
     return nmb_format(run, "%s; FFN %" PRId64 " %s", attn, l->ffn.width,
                       nmb__act_name(l->ffn.act));
-  return nmb_format(run, "%s; %" PRId64 " of %" PRId64 " experts of %" PRId64 " %s%s", attn,
-                    l->moe.topk, l->moe.experts, l->moe.expert.width,
-                    nmb__act_name(l->moe.expert.act),
-                    l->moe.shared.width
-                        ? nmb_format(run, ", shared %" PRId64, l->moe.shared.width)
-                        : "");
+  return nmb_format(
+      run, "%s; %" PRId64 " of %" PRId64 " experts of %" PRId64 " %s%s", attn,
+      l->moe.topk, l->moe.experts, l->moe.expert.width, nmb__act_name(l->moe.expert.act),
+      l->moe.shared.width ? nmb_format(run, ", shared %" PRId64, l->moe.shared.width)
+                          : "");
 }
 
 /* Distinct layers are A, B, ...; a pattern that repeats is written once. */
@@ -269,12 +277,14 @@ print_text(const card *c, bool explain)
   printf("%s (%s)\n", a->name, a->family);
   printf("layers   %" PRId64 ": embed %s head\n", a->nlayer, pattern(run, a));
   for (int d = 0; d < a->ndistinct; d++)
-    printf("  %c      %s\n", d < 26 ? 'A' + d : '?', layer_text(run, &a->layer[a->first[d]]));
+    printf("  %c      %s\n", d < 26 ? 'A' + d : '?',
+           layer_text(run, &a->layer[a->first[d]]));
   printf("width    hidden %" PRId64 ", vocabulary %" PRId64 "%s\n", a->hidden, a->vocab,
          a->tied ? ", head tied to the embedding" : "");
   print_parameters(c);
   printf("weights  %s as stored (%s bytes)\n",
-         short_number(run, (double)c->par.weight_bytes, true), grouped(run, c->par.weight_bytes));
+         short_number(run, (double)c->par.weight_bytes, true),
+         grouped(run, c->par.weight_bytes));
   printf("KV       %s bytes a token in 16 bit", grouped(run, 2 * c->par.kv_elements));
   if (c->par.kv_elements != c->par.kv_elements_unwindowed)
     printf(", %s beyond the windows", grouped(run, 2 * c->par.kv_elements_unwindowed));
@@ -295,7 +305,8 @@ cmd_model(nmb__cli *cli)
   nmb_status s = nmb__arch_load(cli->run, cli->arg[0], &c.a);
   if (s != NMB_OK)
     return nmb__exit_code(s);
-  const int64_t batch = nmb__cli_int(cli, "batch"), context = nmb__cli_int(cli, "context");
+  const int64_t batch = nmb__cli_int(cli, "batch"),
+                context = nmb__cli_int(cli, "context");
   nmb__arch_params(cli->run, c.a, &c.par);
   c.spec[0] = (nmb_step_spec){NMB_PREFILL, batch, context, 0};
   c.spec[1] = (nmb_step_spec){NMB_DECODE, batch, 1, context};
@@ -309,7 +320,8 @@ cmd_model(nmb__cli *cli)
 static const nmb__flag flags[] = {
     NMB__FLAG_JSON,
     {"batch", 0, "N", "int", "1", "sequences in the steps that are counted"},
-    {"context", 0, "N", "int", "2048", "prompt length of prefill, cached tokens of decode"},
+    {"context", 0, "N", "int", "2048",
+     "prompt length of prefill, cached tokens of decode"},
     {"explain", 0, NULL, NULL, NULL, "say of each key of the file what it is used for"},
     {0}};
 
@@ -320,12 +332,16 @@ const nmb__command nmb__cmd_model = {
     .min = 1,
     .max = 1,
     .summary = "what a model is, holds and needs",
-    .help = "Prints the layers of a model, its parameters by part, the bytes of its weights as\n"
-            "stored, its cache per token, and the work of a prefill and a decode step.\n\n"
-            "A name is that of a file in the models folder in any case, with or without its\n"
-            "owner, or the start of one. Multi-token prediction modules are counted apart; a\n"
-            "head tied to the embedding counts once. The steps assume uniform routing and, in\n"
-            "decode, absorbed latent attention.",
+    .help =
+        "Prints the layers of a model, its parameters by part, the bytes of its weights "
+        "as\n"
+        "stored, its cache per token, and the work of a prefill and a decode step.\n\n"
+        "A name is that of a file in the models folder in any case, with or without its\n"
+        "owner, or the start of one. Multi-token prediction modules are counted apart; "
+        "a\n"
+        "head tied to the embedding counts once. The steps assume uniform routing and, "
+        "in\n"
+        "decode, absorbed latent attention.",
     .example = "nmbench model mixtral-8x7b\nnmbench model deepseek-v3 --json --batch 32",
     .flags = flags,
     .main = cmd_model,

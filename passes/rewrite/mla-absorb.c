@@ -65,25 +65,35 @@ macs_expanded(const nmb_prog *p, const latent *l)
 static double
 macs_absorbed(const nmb_prog *p, const latent *l)
 {
-  const nmb_tensor *q = &p->tensor[p->op[l->qk].in[0]], *y = &p->tensor[p->op[l->pv].out[0]];
+  const nmb_tensor *q = &p->tensor[p->op[l->qk].in[0]],
+                   *y = &p->tensor[p->op[l->pv].out[0]];
   const nmb_tensor *c = &p->tensor[p->op[l->k_up].in[0]];
   const double rows = (double)(q->dim[0] * q->dim[1]), rank = (double)c->dim[3];
-  return rows * rank * (double)(q->dim[2] + y->dim[2]) + 2 * rows * rank * (double)c->dim[1];
+  return rows * rank * (double)(q->dim[2] + y->dim[2]) +
+         2 * rows * rank * (double)c->dim[1];
 }
 
 static nmb_id
-act_new(nmb_prog *p, const nmb_op *o, const char *name, nmb_dtype dtype, int64_t a, int64_t b,
-        int64_t c)
+act_new(nmb_prog *p, const nmb_op *o, const char *name, nmb_dtype dtype, int64_t a,
+        int64_t b, int64_t c)
 {
-  nmb_tensor t = {.name = name, .block = o->block, .dtype = dtype, .role = NMB_ROLE_ACT,
-                  .rank = 3, .dim = {a, b, c}};
+  nmb_tensor t = {.name = name,
+                  .block = o->block,
+                  .dtype = dtype,
+                  .role = NMB_ROLE_ACT,
+                  .rank = 3,
+                  .dim = {a, b, c}};
   return nmb_tensor_add(p, &t);
 }
 
 static nmb_id
 insert(nmb_prog *p, nmb_id before, nmb_opcode code, int nin, const nmb_id *in, nmb_id out)
 {
-  nmb_op o = {.code = code, .block = p->op[before].block, .nin = nin, .nout = 1, .out = {out},
+  nmb_op o = {.code = code,
+              .block = p->op[before].block,
+              .nin = nin,
+              .nout = 1,
+              .out = {out},
               .loc = p->op[before].loc};
   memcpy(o.in, in, (size_t)nin * sizeof *in);
   return nmb_op_insert(p, before, &o);
@@ -106,7 +116,8 @@ absorb_key(nmb_prog *p, const latent *l)
   nmb_tensor_reshape(p, up.in[1], 3, (int64_t[]){nh, rank, q.dim[2]});
   const nmb_id ql = act_new(p, &qk, "q_absorbed", q.dtype, T, nh, rank);
   insert(p, l->qk, NMB_OP_HLINEAR, 2, (nmb_id[]){qk.in[0], up.in[1]}, ql);
-  const nmb_id s = act_new(p, &qk, "scores", p->tensor[qk.out[0]].dtype, B, T / B * nh, c.dim[1]);
+  const nmb_id s =
+      act_new(p, &qk, "scores", p->tensor[qk.out[0]].dtype, B, T / B * nh, c.dim[1]);
   const nmb_id in[3] = {ql, up.in[0], qk.nin > 2 ? qk.in[2] : NMB_NONE};
   attrs_move(p, l->qk, insert(p, l->qk, NMB_OP_QK, qk.nin, in, s));
   return s;
@@ -159,16 +170,18 @@ static const nmb_opt opts[] = {
      "in decode steps, in all, or where it takes fewer multiplications"},
     {0}};
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "rewrite",
-  .name = "mla-absorb",
-  .version = "1",
-  .summary = "latent attention reads the latent cache instead of expanding it",
-  .source = "deepseek2024v2",
-  .limits = "per head products only; the weights are not multiplied together beforehand",
-  .opts = opts,
-  .reads = NMB_BIT(NMB_GRAPH),
-  .writes = NMB_BIT(NMB_GRAPH),
-  .transform = transform,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "rewrite",
+    .name = "mla-absorb",
+    .version = "1",
+    .summary = "latent attention reads the latent cache instead of expanding it",
+    .source = "deepseek2024v2",
+    .limits =
+        "per head products only; the weights are not multiplied together beforehand",
+    .opts = opts,
+    .reads = NMB_BIT(NMB_GRAPH),
+    .writes = NMB_BIT(NMB_GRAPH),
+    .transform = transform,
 };

@@ -13,8 +13,13 @@ static nmb_id
 rows_tensor(nmb_prog *p, nmb_id like, const char *name, int64_t rows, int64_t cols)
 {
   const nmb_tensor *x = &p->tensor[like];
-  nmb_tensor t = {.name = name, .block = x->block, .dtype = x->dtype, .group = x->group,
-                  .role = NMB_ROLE_ACT, .rank = 2, .dim = {rows, cols}};
+  nmb_tensor t = {.name = name,
+                  .block = x->block,
+                  .dtype = x->dtype,
+                  .group = x->group,
+                  .role = NMB_ROLE_ACT,
+                  .rank = 2,
+                  .dim = {rows, cols}};
   return nmb_tensor_add(p, &t);
 }
 
@@ -32,7 +37,8 @@ insert(nmb_prog *p, nmb_id moe, nmb_opcode code, int nin, const nmb_id *in, nmb_
 static nmb_id
 grouped(nmb_prog *p, nmb_id moe, const char *name, nmb_id x, nmb_id w, nmb_id bias)
 {
-  const nmb_id y = rows_tensor(p, p->op[moe].out[0], name, p->tensor[x].dim[0], p->tensor[w].dim[1]);
+  const nmb_id y =
+      rows_tensor(p, p->op[moe].out[0], name, p->tensor[x].dim[0], p->tensor[w].dim[1]);
   const nmb_id op = insert(p, moe, NMB_OP_GLINEAR, 3, (nmb_id[]){x, w, bias}, y);
   nmb_op_attr_set(p, op, *nmb_op_attr(&p->op[moe], "routing"));
   return y;
@@ -47,7 +53,8 @@ lower(nmb_prog *p, nmb_id id)
   const bool bias = o.nin > 6;
   const int64_t R = r->ntoken * r->topk, H = p->tensor[o.in[0]].dim[1];
   const nmb_id x = rows_tensor(p, o.in[0], "routed_x", R, H);
-  nmb_op_attr_set(p, insert(p, id, NMB_OP_PERMUTE, 2, (nmb_id[]){o.in[0], o.in[2]}, x), routing);
+  nmb_op_attr_set(p, insert(p, id, NMB_OP_PERMUTE, 2, (nmb_id[]){o.in[0], o.in[2]}, x),
+                  routing);
   const nmb_id g = grouped(p, id, "routed_gate", x, o.in[3], bias ? o.in[6] : NMB_NONE);
   const nmb_id u = grouped(p, id, "routed_up", x, o.in[4], bias ? o.in[7] : NMB_NONE);
   const nmb_id a = rows_tensor(p, g, "routed_inner", R, p->tensor[g].dim[1]);
@@ -56,7 +63,8 @@ lower(nmb_prog *p, nmb_id id)
   if (nmb_op_attr(&o, "limit"))
     nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "limit"));
   const nmb_id d = grouped(p, id, "routed_down", a, o.in[5], bias ? o.in[8] : NMB_NONE);
-  const nmb_id c = insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, o.in[1], o.in[2]}, o.out[0]);
+  const nmb_id c =
+      insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, o.in[1], o.in[2]}, o.out[0]);
   nmb_op_attr_set(p, c, routing);
   if (nmb_op_attr(&o, "scale"))
     nmb_op_attr_set(p, c, *nmb_op_attr(&o, "scale"));
@@ -77,15 +85,16 @@ transform(nmb_run *run, nmb_prog *p)
   return NMB_OK;
 }
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "rewrite",
-  .name = "moe-lower",
-  .version = "1",
-  .summary = "routed experts as grouped linears over the rows that reach them",
-  .source = "gale2023megablocks",
-  .limits = "no capacity limit and no token dropping: every row is computed",
-  .reads = NMB_BIT(NMB_GRAPH),
-  .writes = NMB_BIT(NMB_GRAPH),
-  .transform = transform,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "rewrite",
+    .name = "moe-lower",
+    .version = "1",
+    .summary = "routed experts as grouped linears over the rows that reach them",
+    .source = "gale2023megablocks",
+    .limits = "no capacity limit and no token dropping: every row is computed",
+    .reads = NMB_BIT(NMB_GRAPH),
+    .writes = NMB_BIT(NMB_GRAPH),
+    .transform = transform,
 };

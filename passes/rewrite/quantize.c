@@ -79,13 +79,15 @@ format(nmb_run *run, const char *option)
 static void
 set(nmb_prog *p, nmb_id t, int dtype, int group)
 {
-  nmb_tensor_format(p, t, (nmb_dtype)dtype, nmb_dtype_get((nmb_dtype)dtype)->group < 0 ? group : 0);
+  nmb_tensor_format(p, t, (nmb_dtype)dtype,
+                    nmb_dtype_get((nmb_dtype)dtype)->group < 0 ? group : 0);
 }
 
 static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
-  const int w = format(run, "weights"), a = format(run, "activations"), kv = format(run, "kv");
+  const int w = format(run, "weights"), a = format(run, "activations"),
+            kv = format(run, "kv");
   const int group = (int)nmb_opt_int(run, "group");
   nmb_section_begin(p, NMB_GRAPH);
   uses *u = uses_find(run, p);
@@ -111,24 +113,28 @@ transform(nmb_run *run, nmb_prog *p)
 }
 
 static const nmb_opt opts[] = {
-    {"weights", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4",
-     "format of the matrices"},
-    {"group", "int", "", "128", "8..65536", "weights that share a scale in int8 and int4"},
+    {"weights", "enum", "", "keep",
+     "keep|fp16|bf16|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4", "format of the matrices"},
+    {"group", "int", "", "128", "8..65536",
+     "weights that share a scale in int8 and int4"},
     {"activations", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|int8",
      "format of the values that feed them"},
-    {"kv", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|int8|int4", "format of the caches"},
+    {"kv", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|int8|int4",
+     "format of the caches"},
     {0}};
 
-NMB_PLUGIN {
-  NMB_PLUGIN_HEAD,
-  .kind = "rewrite",
-  .name = "quantize",
-  .version = "1",
-  .summary = "changes the number formats of weights, activations and caches",
-  .source = "frantar2023gptq, xiao2023smoothquant, ocp2023mx",
-  .limits = "formats only: no calibration, no outliers kept apart, no cost of converting",
-  .opts = opts,
-  .reads = NMB_BIT(NMB_GRAPH),
-  .writes = NMB_BIT(NMB_GRAPH),
-  .transform = transform,
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "rewrite",
+    .name = "quantize",
+    .version = "1",
+    .summary = "changes the number formats of weights, activations and caches",
+    .source = "frantar2023gptq, xiao2023smoothquant, ocp2023mx",
+    .limits =
+        "formats only: no calibration, no outliers kept apart, no cost of converting",
+    .opts = opts,
+    .reads = NMB_BIT(NMB_GRAPH),
+    .writes = NMB_BIT(NMB_GRAPH),
+    .transform = transform,
 };

@@ -61,10 +61,33 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* ------------------------------------------------------------- mutations */
-static const char *const words[] = {
-    "-1", "0", "1", "2", "null", "true", "false", "1e308", "-1e308", "Infinity", "NaN",
-    "9223372036854775807", "99999999999999999999", "65536", "4194304", "2048", "\"\"", "[]", "{}",
-    "[[[[[[", "\"sliding_attention\"", "\"yarn\"", "\"model_type\":", "\"mla\"", ",", "}", "\\u0000"};
+static const char *const words[] = {"-1",
+                                    "0",
+                                    "1",
+                                    "2",
+                                    "null",
+                                    "true",
+                                    "false",
+                                    "1e308",
+                                    "-1e308",
+                                    "Infinity",
+                                    "NaN",
+                                    "9223372036854775807",
+                                    "99999999999999999999",
+                                    "65536",
+                                    "4194304",
+                                    "2048",
+                                    "\"\"",
+                                    "[]",
+                                    "{}",
+                                    "[[[[[[",
+                                    "\"sliding_attention\"",
+                                    "\"yarn\"",
+                                    "\"model_type\":",
+                                    "\"mla\"",
+                                    ",",
+                                    "}",
+                                    "\\u0000"};
 #define NWORD (sizeof words / sizeof *words)
 
 /* Puts `word` in place of a value (what stands between a colon and a comma). */
@@ -109,7 +132,8 @@ campaign(nmb_run *run, uint64_t seed)
   for (; n && clock() < end; count++) {
     const size_t mark = nmb__run_mark(run);
     size_t len;
-    if (nmb__find_file(run, "models", names[nmb_rand(rng) % (uint64_t)n], "json", &path) != NMB_OK)
+    if (nmb__find_file(run, "models", names[nmb_rand(rng) % (uint64_t)n], "json",
+                       &path) != NMB_OK)
       abort();
     const char *text = nmb__read_file(run, path, &len);
     char *copy = nmb_alloc(run, len + 256, 1);
@@ -133,7 +157,8 @@ main(int argc, char **argv)
 {
   nmb_run *run = nmb__run_open(stderr);
   size_t len;
-  const char *text = argc > 1 && argv[1][0] > '9' ? nmb__read_file(run, argv[1], &len) : NULL;
+  const char *text =
+      argc > 1 && argv[1][0] > '9' ? nmb__read_file(run, argv[1], &len) : NULL;
   if (text)
     LLVMFuzzerTestOneInput((const uint8_t *)text, len);
   else

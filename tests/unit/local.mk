@@ -65,3 +65,9 @@ tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/aim_gemv.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_conserve
+TESTS += tests/unit/test_conserve
+endif
+tests_unit_test_conserve_SOURCES = tests/unit/test_conserve.c tests/unit/unit.h
+tests_unit_test_conserve_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)

@@ -41,8 +41,10 @@ static void
 build_one(nmb_run *run, const nmb__arch *a, nmb_step_spec spec)
 {
   static const char *const pipelines[] = {
-      "legalize,moe-lower", "legalize,mla-absorb{when=always},moe-lower,quantize{weights=int4}",
-      "quantize{weights=mxfp4,activations=fp8e4m3,kv=fp8e4m3},moe-lower,mla-absorb,legalize"};
+      "legalize,moe-lower",
+      "legalize,mla-absorb{when=always},moe-lower,quantize{weights=int4}",
+      "quantize{weights=mxfp4,activations=fp8e4m3,kv=fp8e4m3},moe-lower,mla-absorb,"
+      "legalize"};
   nmb_prog *p = NULL;
   CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, spec, &uniform, &p), NMB_OK);
   CU_ASSERT_TRUE(verified(run, p));
@@ -141,8 +143,8 @@ counts_equal(nmb_run *run, const nmb__arch *a, nmb_step_spec spec, const char *p
   CU_ASSERT_DOUBLE_EQUAL(graph_macs(p), c.macs, 0);
   CU_ASSERT_EQUAL(graph_weight_bytes(p), c.weight_bytes);
   if (graph_macs(p) < c.macs || graph_macs(p) > c.macs)
-    printf("\n  %s, %s: %.0f macs in the graph, %.0f counted\n", a->name, pipeline, graph_macs(p),
-           c.macs);
+    printf("\n  %s, %s: %.0f macs in the graph, %.0f counted\n", a->name, pipeline,
+           graph_macs(p), c.macs);
   nmb_prog_free(p);
 }
 
@@ -157,13 +159,15 @@ test_counts(void)
     const nmb__arch *a = models[i];
     nmb__params par;
     nmb_prog *p = NULL;
-    const nmb_step_spec decode = {NMB_DECODE, 3, 1, 999}, prefill = {NMB_PREFILL, 2, 77, 0};
+    const nmb_step_spec decode = {NMB_DECODE, 3, 1, 999},
+                        prefill = {NMB_PREFILL, 2, 77, 0};
     nmb__arch_params(run, a, &par);
     CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, decode, &uniform, &p), NMB_OK);
     CU_ASSERT_EQUAL(graph_weights(p), par.total);
     nmb_prog_free(p);
     counts_equal(run, a, decode, "legalize,moe-lower");
-    counts_equal(run, a, decode, "mla-absorb,legalize,moe-lower,quantize{weights=int4,kv=int8}");
+    counts_equal(run, a, decode,
+                 "mla-absorb,legalize,moe-lower,quantize{weights=int4,kv=int8}");
     counts_equal(run, a, prefill, "legalize,moe-lower,quantize{weights=bf16}");
     counts_equal(run, a, prefill, "mla-absorb{when=always},legalize,moe-lower");
   }
@@ -217,8 +221,8 @@ test_totals(void)
 
 /* --------------------------------------------------------------- routing */
 static void
-draw(nmb_run *run, const char *kind, double skew, int E, int k, int64_t T, int64_t *load_out,
-     int32_t *e)
+draw(nmb_run *run, const char *kind, double skew, int E, int k, int64_t T,
+     int64_t *load_out, int32_t *e)
 {
   const nmb__routing_spec s = {kind, skew, 11};
   CU_ASSERT_EQUAL_FATAL(nmb__routing_draw(run, &s, E, k, T, e), NMB_OK);
@@ -265,7 +269,7 @@ test_routing(void)
 
 /* -------------------------------------------------------------- bad input */
 #define LLAMA                                                                            \
-  "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "               \
+  "\"model_type\": \"llama\", \"hidden_size\": 64, \"num_hidden_layers\": 2, "           \
   "\"num_attention_heads\": 4, \"vocab_size\": 96, \"intermediate_size\": 160"
 static const struct {
   const char *text, *message;
@@ -288,7 +292,8 @@ static const struct {
     {"{" LLAMA ", \"hidden_act\": \"silo\"}", "'silu'"},
     {"{" LLAMA ", \"tie_word_embeddings\": 1}", "tie_word_embeddings: found 1"},
     {"{" LLAMA ", \"rope_scaling\": {\"type\": \"warp\"}}", "rope_scaling.type"},
-    {"{" LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": -1}}", "rope_scaling.factor"},
+    {"{" LLAMA ", \"rope_scaling\": {\"type\": \"yarn\", \"factor\": -1}}",
+     "rope_scaling.factor"},
     {"{" LLAMA ", \"quantization_config\": {\"quant_method\": \"x\"}}", "quant_method"},
     {"{" LLAMA ", \"is_encoder_decoder\": true}", "an encoder"},
     {"{\"model_type\": \"x\", \"text_config\": {" LLAMA ", \"head_dim\": -8}}",
@@ -297,7 +302,8 @@ static const struct {
      "\"num_attention_heads\": 8, \"vocab_size\": 96, \"intermediate_size\": 160, "
      "\"layer_types\": [\"full_attention\"]}",
      "found 1 entries, expected 2"},
-    {"{\"model_type\": \"mixtral\", \"hidden_size\": 1048576, \"num_hidden_layers\": 2048, "
+    {"{\"model_type\": \"mixtral\", \"hidden_size\": 1048576, \"num_hidden_layers\": "
+     "2048, "
      "\"num_attention_heads\": 8, \"vocab_size\": 96, \"intermediate_size\": 4194304}",
      "parameters"},
 };
@@ -309,7 +315,8 @@ test_wrong(void)
     nmb_run *run = nmb__run_open(NULL);
     const nmb__arch *a;
     CU_ASSERT_NOT_EQUAL(
-        nmb__arch_parse(run, "c.json", "c", wrong[i].text, strlen(wrong[i].text), &a), NMB_OK);
+        nmb__arch_parse(run, "c.json", "c", wrong[i].text, strlen(wrong[i].text), &a),
+        NMB_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), wrong[i].message));
     if (!strstr(nmb_error_text(run), wrong[i].message))
       printf("\n  %s: %s\n", wrong[i].text, nmb_error_text(run));
@@ -323,7 +330,8 @@ test_names(void)
   nmb_run *run = nmb__run_open(NULL);
   const nmb__arch *a;
   CU_ASSERT_STRING_EQUAL(load(run, "Mixtral-8x7B-v0.1")->name, "mixtral-8x7b-v0.1");
-  CU_ASSERT_STRING_EQUAL(load(run, "mistralai--Mixtral-8x7B-v0.1")->name, "mixtral-8x7b-v0.1");
+  CU_ASSERT_STRING_EQUAL(load(run, "mistralai--Mixtral-8x7B-v0.1")->name,
+                         "mixtral-8x7b-v0.1");
   CU_ASSERT_STRING_EQUAL(load(run, "llama-3.1-8b")->name, "meta-llama-3.1-8b");
   CU_ASSERT_EQUAL(nmb__arch_load(run, "mixtral", &a), NMB_BADINPUT);
   CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), "start of 2 names"));
@@ -340,18 +348,21 @@ test_structure(void)
   nmb_run *run = nmb__run_open(NULL);
   nmb_prog *p = NULL;
   const nmb_step_spec spec = {NMB_DECODE, 4, 1, 1000};
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, load(run, "deepseek-v3"), spec, &uniform, &p), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(
+      nmb__graph_build(run, load(run, "deepseek-v3"), spec, &uniform, &p), NMB_OK);
   CU_ASSERT_EQUAL(p->nblock, 4);
   CU_ASSERT_EQUAL(p->nsegment, 4);
   CU_ASSERT_EQUAL(p->order[1].count, 3);
   CU_ASSERT_EQUAL(p->order[2].count, 58);
   CU_ASSERT_EQUAL(p->nrouting, 1);
   nmb_prog_free(p);
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, load(run, "gpt-oss-20b"), spec, &uniform, &p), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(
+      nmb__graph_build(run, load(run, "gpt-oss-20b"), spec, &uniform, &p), NMB_OK);
   CU_ASSERT_EQUAL(p->nblock, 4);
   CU_ASSERT_EQUAL(p->nsegment, 26);
   CU_ASSERT_EQUAL(p->nrouting, 2);
-  CU_ASSERT_NOT_EQUAL(memcmp(p->routing[0].expert, p->routing[1].expert, 16 * sizeof(int32_t)), 0);
+  CU_ASSERT_NOT_EQUAL(
+      memcmp(p->routing[0].expert, p->routing[1].expert, 16 * sizeof(int32_t)), 0);
   for (int i = 0; i < p->ntensor; i++)
     if (!strcmp(p->tensor[i].name, "cache.k"))
       CU_ASSERT_EQUAL(p->tensor[i].dim[1], p->tensor[i].block == 1 ? 128 : 1001);
@@ -360,7 +371,8 @@ test_structure(void)
 }
 
 UNIT_MAIN("frontend",
-          {"every served model gives a graph that verifies, before and after rewriting", test_served},
+          {"every served model gives a graph that verifies, before and after rewriting",
+           test_served},
           {"totals are those of the published checkpoints", test_totals},
           {"counts from the file equal those of the graph", test_counts},
           {"routing is distinct, skewed as asked, and repeats", test_routing},

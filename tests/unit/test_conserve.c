@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plugin.h"
+#include "base/run.h"
+#include "frontend/counts.h"
+#include "ir/machine.h"
+#include "ir/pipeline.h"
+#include "tests/unit/unit.h"
+
+/* What `pipeline` makes of the model on the machine; NULL if it does not fit. */
+static nmb_prog *
+compile(nmb_run *run, const nmb__arch *a, nmb_hw *hw, nmb_step_spec spec, const char *pipeline)
+{
+  static const nmb__routing_spec routing = {"zipf", 1.2, 5};
+  nmb__pipeline pl;
+  nmb_prog *p = NULL;
+  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, spec, &routing, &p), NMB_OK);
+  nmb_prog_set_hw(p, hw);
+  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(run, NMB_NOLOC, pipeline, &pl), NMB_OK);
+  const nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
+  if (s == NMB_OK)
+    return p;
+  printf("\n  %s on %s: %s\n", a->name, hw->name, nmb_error_text(run));
+  CU_ASSERT_EQUAL(s, NMB_INFEASIBLE);
+  nmb_prog_free(p);
+  return NULL;
+}
+
+static void
+one(const char *model, const char *machine, nmb_step_spec spec, const char *pipeline)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  const nmb__arch *a;
+  nmb_hw *hw;
+  CU_ASSERT_EQUAL(nmb__plugins_load(run, NULL), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, model, &a), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__machine_load(run, machine, &hw), NMB_OK);
+  nmb_prog *p = compile(run, a, hw, spec, pipeline);
+  if (p) {
+    const nmb_status s = nmb__conserve(run, a, p);
+    if (s != NMB_OK)
+      printf("\n  %s on %s, batch %d context %d: %s\n", model, machine, (int)spec.batch,
+             (int)spec.context, nmb_error_text(run));
+    CU_ASSERT_EQUAL(s, NMB_OK);
+    nmb_prog_free(p);
+  }
+  nmb__machine_free(hw);
+  nmb__run_close(run);
+}
+
+static const char *const models[] = {"olmoe-1b-7b",      "gpt-oss-20b",    "deepseek-v2-lite",
+                                     "qwen3-30b-a3b",    "mixtral-8x7b",   "llama-3.1-8b",
+                                     "gemma-2-9b",       "opt-6.7b",       "qwen2.5-0.5b"};
+enum { NMODEL = sizeof models / sizeof *models };
+#define AFTER                                                                            \
+  ",fuse-none,dispatch-rule,map-rowmajor,sched-inorder,mem-bump,emit-queues"
+
+static void
+test_host(void)
+{
+  for (int i = 0; i < NMODEL; i++) {
+    one(models[i], "gpu-h100-x4", (nmb_step_spec){NMB_DECODE, 3, 1, 500},
+        "legalize,mla-absorb,moe-lower" AFTER);
+    one(models[i], "gpu-h100-x4", (nmb_step_spec){NMB_PREFILL, 2, 40, 0},
+        "legalize,moe-lower,quantize{weights=int8}" AFTER);
+  }
+}
+
+static void
+test_in_memory(void)
+{
+  for (int i = 0; i < NMODEL; i++)
+    one(models[i], "aim-gddr6-x32", (nmb_step_spec){NMB_DECODE, 8, 1, 1000},
+        "legalize,mla-absorb,moe-lower,quantize{weights=bf16}" AFTER);
+}
+
+/* The check must be able to fail. */
+static void
+test_fails(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  const nmb__arch *a, *other;
+  nmb_hw *hw;
+  CU_ASSERT_EQUAL(nmb__plugins_load(run, NULL), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "llama-3.1-8b", &a), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "mistral-7b", &other), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__machine_load(run, "gpu-h100", &hw), NMB_OK);
+  nmb_prog *p = compile(run, a, hw, (nmb_step_spec){NMB_DECODE, 1, 1, 64}, "legalize" AFTER);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+  CU_ASSERT_EQUAL(nmb__conserve(run, a, p), NMB_OK);
+  CU_ASSERT_EQUAL(nmb__conserve(run, other, p), NMB_UNVERIFIED);
+  CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), "but the model asks for"));
+  nmb_prog_free(p);
+  nmb__machine_free(hw);
+  nmb__run_close(run);
+}
+
+UNIT_MAIN("conserve", {"code for a host does what the file asks for", test_host},
+          {"code for banks does what the file asks for", test_in_memory},
+          {"code for another model is found out", test_fails})
