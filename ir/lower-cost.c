@@ -110,21 +110,8 @@ nmb_kernel_seconds(nmb_run *run, const nmb_prog *p, const nmb_id *op, int nop,
   return work_seconds(run, &w, &(nmb_step){.nparts = 1}, map, layout, nlayout, seconds);
 }
 
-static nmb_status
-moves_seconds(nmb_run *run, const nmb_prog *p, const nmb_insns *list, double *seconds)
-{
-  *seconds = 0;
-  for (int i = 0; i < list->n; i++) {
-    nmb_cost c = {0};
-    NMB_TRY(nmb_insn_cost(run, p, &list->v[i], &c));
-    *seconds += nmb_cost_seconds(&c);
-  }
-  return NMB_OK;
-}
-
 nmb_status
-nmb_step_seconds(nmb_run *run, const nmb_prog *p, const nmb_step *step, double *exec,
-                 double *moves)
+nmb_step_seconds(nmb_run *run, const nmb_prog *p, const nmb_step *step, double *seconds)
 {
   const nmb__work w = nmb__work_of(p, step->kernel);
   nmb_map map;
@@ -132,23 +119,7 @@ nmb_step_seconds(nmb_run *run, const nmb_prog *p, const nmb_step *step, double *
     map = p->map[step->kernel];
   else
     nmb__map_default(&w, &map);
-  NMB_TRY(work_seconds(run, &w, step, &map, NULL, 0, exec));
-  const size_t mark = nmb__run_mark(run);
-  nmb_insns list = {0};
-  nmb_status st = NMB_OK;
-  for (int i = 0; i < w.nop && st == NMB_OK; i++)
-    for (int j = 0; j < p->op[w.op[i]].nin && st == NMB_OK; j++) {
-      bool before = false; /* an operand that is used twice comes once */
-      for (int a = 0; a <= i; a++)
-        for (int b = 0; b < (a < i ? p->op[w.op[a]].nin : j); b++)
-          before |= p->op[w.op[a]].in[b] == p->op[w.op[i]].in[j];
-      if (!before)
-        st = nmb_lower_transfer(run, p, p->op[w.op[i]].in[j], step, &list);
-    }
-  if (st == NMB_OK)
-    st = moves_seconds(run, p, &list, moves);
-  nmb__run_release(run, mark);
-  return st;
+  return work_seconds(run, &w, step, &map, NULL, 0, seconds);
 }
 
 nmb_status

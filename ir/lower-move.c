@@ -323,3 +323,18 @@ nmb_lower_handover(nmb_run *run, const nmb_prog *p, nmb_id block, const nmb_step
   return bring(&v, source_mem(p, nmb_tensor_root(p, t)), handover_mem(p),
                nmb__shard_of(p, NULL, t) != NMB__WHOLE, true);
 }
+
+bool
+nmb_moves_equal(const nmb_insn *a, const nmb_insn *b)
+{
+  if (a->kind != b->kind || a->engine != b->engine || a->nopnd != b->nopnd)
+    return false;
+  for (int i = 0; i < a->nopnd; i++) {
+    const nmb_operand *x = &a->opnd[i], *y = &b->opnd[i];
+    if (x->tensor != y->tensor || x->mem != y->mem || x->write != y->write ||
+        x->offset != y->offset || x->rows != y->rows || x->row_bytes != y->row_bytes ||
+        x->stride != y->stride)
+      return false;
+  }
+  return true;
+}

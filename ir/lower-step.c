@@ -53,6 +53,7 @@ typedef struct walker {
   void *to;
   bool started;       /* the first instruction has gone out */
   int64_t expert_row; /* first row of the expert at hand, in expert order */
+  int64_t unit_shift; /* dealt to channels: unit b is number b + unit_shift, never < 0 */
   nmb_place last_mac;
   nmb_tile last_tile; /* kernel tile of last_mac */
 } walker;
@@ -361,7 +362,7 @@ place_units(const walker *k, const opinfo *o, int64_t u0, int64_t u1, int64_t n0
   rows_on_lanes(l, split * banks, n0, n1, &first, &used, &most);
   const int64_t c0 = first / banks, c1 = (first + used - 1) / banks;
   nmb_place pl = {.vectors = vectors, .rows_per_bank = most};
-  pl.channel0 = (int)(u0 % o->wave * split + c0);
+  pl.channel0 = (int)((u0 + k->unit_shift) % o->wave * split + c0);
   pl.nchannel = (int)((u1 - u0 - 1) * split + c1 - c0 + 1);
   if (c0 == c1)
     pl.banks = (int)used;
@@ -672,7 +673,7 @@ piece_end(const walker *k, int64_t u, int64_t end, int64_t per_sequence, int64_t
   end = tile_end(u, rows_cut ? 1 : k->map.tile_b, end);
   for (int i = 0; i < k->w->nop; i++)
     if (k->o[i].units)
-      end = tile_end(u, k->o[i].wave - u % k->o[i].wave, end);
+      end = tile_end(u, k->o[i].wave - (u + k->unit_shift) % k->o[i].wave, end);
   if (u % per_sequence || end - u < per_sequence)
     return tile_end(u, per_sequence - u % per_sequence, end);
   return end - end % per_sequence;
@@ -720,9 +721,12 @@ walk_units(walker *k)
   int64_t lo, hi;
   part_of(s, NMB_AXIS_BATCH, U, &lo, &hi);
   while (lo < hi) {
+    /* heads of one part are dealt to channels one after another, sequence by sequence,
+     * so that each part has all channels */
     const int64_t j0 = heads ? per * s->part / s->nparts : 0;
     const int64_t j1 = heads ? per * (s->part + 1) / s->nparts : hi - lo;
     const int64_t end = heads ? lo + j1 : hi;
+    k->unit_shift = heads ? batch * j0 + lo / per * (j1 - j0) - (lo + j0) : 0;
     for (int64_t u = lo + j0, ue; u < end; u = ue) {
       ue = piece_end(k, u, end, per, cut);
       for (int64_t m = 0, me; m < g; m = me) {

@@ -80,6 +80,8 @@ NMB_API nmb_status nmb_lower_step(nmb_run *, const nmb_prog *, const nmb_step *,
 NMB_API nmb_status nmb_lower_transfer(nmb_run *, const nmb_prog *, nmb_id tensor,
                                       const nmb_step *step, nmb_insns *out);
 
+/* Do two transfers move the same bytes?  Then the second is not needed in a block. */
+NMB_API bool nmb_moves_equal(const nmb_insn *, const nmb_insn *);
 /* Likewise what takes the block's `out` to where all blocks hand over the hidden
  * state: whole, in the home of the engine that makes `out` in the block with most
  * repeats.  step: the block's last. */
@@ -92,10 +94,9 @@ NMB_API nmb_status nmb_lower_handover(nmb_run *, const nmb_prog *, nmb_id block,
 NMB_API nmb_status nmb_kernel_seconds(nmb_run *, const nmb_prog *, const nmb_id *op, int nop,
                                       nmb_id engine, const nmb_map *map,
                                       const nmb_layout *layout, int nlayout, double *seconds);
-/* The same for a step of a dispatched kernel, with the program's mapping: seconds
- * of its own instructions, and of those that bring its operands. */
+/* The same for a step of a dispatched kernel, with the program's mapping. */
 NMB_API nmb_status nmb_step_seconds(nmb_run *, const nmb_prog *, const nmb_step *,
-                                    double *exec, double *moves);
+                                    double *seconds);
 /* Seconds to move `tensor` from memory to memory (0 if equal). */
 NMB_API nmb_status nmb_transfer_seconds(nmb_run *, const nmb_prog *, nmb_id tensor,
                                         nmb_id from, nmb_id to, double *seconds);

@@ -89,13 +89,13 @@ NMB_API void nmb_layouts_interleaved(const nmb_prog *, const nmb_resident *, int
 
 /* --------------------------------------------------------------------- sched */
 /* Sets start and duration of `n` steps of one block, and puts them in order of
- * start.  A step starts when its operands have been moved to it and its engine has
- * done the steps before it.
+ * start.  A step starts when its operands have been moved to it, each once and one at
+ * a time on each link, and its engine has done the steps before it.
  *   nmb_schedule_serial  one after another, in the order given
  *   nmb_schedule_list    whenever an engine is free, it takes the ready step with
  *                        the longest way to the end of the block ("upward rank" of
  *                        Topcuoglu et al., HEFT, TPDS 2002); ties by id
- * seconds: estimated time of the block.  Costs from nmb_step_seconds.  O(n^2). */
+ * seconds: estimated time of the block, hand-over included.  O(n^2). */
 NMB_API nmb_status nmb_schedule_serial(nmb_run *, const nmb_prog *, nmb_step *, int n,
                                        double *seconds);
 NMB_API nmb_status nmb_schedule_list(nmb_run *, const nmb_prog *, nmb_step *, int n,

@@ -256,21 +256,6 @@ issue(emitter *e, const nmb_insn *from)
 }
 
 /* --------------------------------------------------------------------- steps */
-static bool
-same_move(const nmb_insn *a, const nmb_insn *b)
-{
-  if (a->kind != b->kind || a->engine != b->engine || a->nopnd != b->nopnd)
-    return false;
-  for (int i = 0; i < a->nopnd; i++) {
-    const nmb_operand *x = &a->opnd[i], *y = &b->opnd[i];
-    if (x->tensor != y->tensor || x->mem != y->mem || x->write != y->write ||
-        x->offset != y->offset || x->rows != y->rows || x->row_bytes != y->row_bytes ||
-        x->stride != y->stride)
-      return false;
-  }
-  return true;
-}
-
 static void
 push(nmb_run *run, nmb_insns *list, const nmb_insn *in)
 {
@@ -290,7 +275,7 @@ issue_moves(emitter *e, const nmb_insns *list)
   for (int i = 0; i < list->n; i++) {
     bool done = false;
     for (int j = 0; j < e->moved.n && !done; j++)
-      done = same_move(&list->v[i], &e->moved.v[j]);
+      done = nmb_moves_equal(&list->v[i], &e->moved.v[j]);
     if (done)
       continue;
     push(e->run, &e->moved, &list->v[i]);

@@ -7,3 +7,7 @@ plugin_LTLIBRARIES += plugins/sched-list.la
 plugins_sched_list_la_SOURCES = passes/sched/sched-list.c
 plugins_sched_list_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_sched_list_la_LIBADD =
+plugin_LTLIBRARIES += plugins/sched-overlap.la
+plugins_sched_overlap_la_SOURCES = passes/sched/sched-overlap.c
+plugins_sched_overlap_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_sched_overlap_la_LIBADD =
