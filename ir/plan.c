@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/run.h"
+#include "ir/lower.h"
 #include "nmbench/nmb_plan.h"
 
 /* ---------------------------------------------------------------------- fuse */
@@ -148,7 +150,7 @@ nmb_best_seconds(nmb_run *run, const nmb_prog *p, const nmb_id *op, int nop,
     if (!(legal >> e & 1))
       continue;
     double s = 0;
-    NMB_TRY(nmb_kernel_seconds(run, p, op, nop, e, NULL, NULL, 0, &s));
+    NMB_TRY(nmb_planned_seconds(run, p, op, nop, e, &s));
     if (s < *seconds) {
       *seconds = s;
       best = e;
@@ -367,23 +369,43 @@ nmb_layout_units(const nmb_tensor *t)
   return t->role == NMB_ROLE_WEIGHT && t->rank == 3 ? t->dim[0] : 1;
 }
 
-/* Channels of each unit such that the fullest bank holds least; fewest if equal. */
+/* Rows in the fullest bank when units of `rows` rows are dealt c channels each. */
+static int64_t
+fullest(const nmb_mem *m, int64_t units, int64_t rows, int c)
+{
+  const int64_t at_once = m->channels / c, lanes = (int64_t)c * m->banks;
+  return (units + at_once - 1) / at_once * ((rows + lanes - 1) / lanes);
+}
+
+/* Channels of each unit such that the fullest bank holds least.  They divide all
+ * channels, so that no unit lies across two devices needlessly.  uneven: as many
+ * as cost at most a seventh more, as units that get more work than others
+ * (experts) should then have many channels; else as few as are as good. */
 static int
-spread(const nmb_mem *m, int64_t units, int64_t unit_rows)
+spread(const nmb_mem *m, int64_t units, int64_t rows, bool uneven)
 {
   int best = m->channels;
   int64_t least = INT64_MAX;
-  for (int c = 1; c <= m->channels; c++) {
-    const int64_t at_once = m->channels / c;
-    const int64_t lanes = (int64_t)c * m->banks;
-    const int64_t rows =
-        (units + at_once - 1) / at_once * ((unit_rows + lanes - 1) / lanes);
-    if (rows < least) {
-      least = rows;
+  for (int c = 1; c <= m->channels; c++)
+    if (m->channels % c == 0 && fullest(m, units, rows, c) < least) {
+      least = fullest(m, units, rows, c);
       best = c;
     }
-  }
+  for (int c = m->channels; c > best && uneven; c--)
+    if (m->channels % c == 0 && fullest(m, units, rows, c) <= least + least / 7)
+      return c;
   return best;
+}
+
+/* Is it the weight of experts? */
+static bool
+is_expert(const nmb_prog *p, nmb_id tensor)
+{
+  const nmb_block *b = &p->block[p->tensor[tensor].block];
+  for (int i = 0; i < b->nop; i++)
+    if (p->op[b->op[i]].code == NMB_OP_GLINEAR && p->op[b->op[i]].in[1] == tensor)
+      return true;
+  return false;
 }
 
 int64_t
@@ -403,8 +425,10 @@ interleave(const nmb_prog *p, const nmb_resident *r, double waste, nmb_layout *o
   if (!r->in_memory)
     return;
   const int64_t bare = out->bytes;
-  const int channels =
-      is_cache(t) ? spread(m, nmb_layout_units(t), out->unit_rows) : m->channels;
+  const int64_t units = nmb_layout_units(t);
+  const int channels = units == 1
+                           ? m->channels
+                           : spread(m, units, out->unit_rows, is_expert(p, r->tensor));
   nmb_layout_make(p, r->tensor, r->mem, NMB_LAY_INTERLEAVED, channels, true, out);
   if ((double)out->bytes > (1 + waste) * (double)bare)
     nmb_layout_make(p, r->tensor, r->mem, NMB_LAY_INTERLEAVED, channels, false, out);
@@ -448,4 +472,34 @@ nmb_layouts_interleaved(const nmb_prog *p, const nmb_resident *r, int n, double 
         load += out[i].mem == m ? out[i].bytes * layers(p, &r[i]) : 0;
       more = load > nmb_layout_room(&p->hw->mem[m]) && unpad(p, r, n, m, out);
     }
+}
+
+#define PLANNED_REUSE 32 /* of AiM and CENT; models cut it to their registers */
+#define PLANNED_WASTE 0.25
+nmb_status
+nmb_planned_seconds(nmb_run *run, const nmb_prog *p, const nmb_id *op, int nop,
+                    nmb_id engine, double *seconds)
+{
+  const nmb_engine *e = &p->hw->engine[engine];
+  if (!e->in_memory)
+    return nmb_kernel_seconds(run, p, op, nop, engine, NULL, NULL, 0, seconds);
+  const nmb__work w = {p, op, nop, p->op[op[0]].block, engine};
+  const size_t mark = nmb__run_mark(run);
+  nmb_layout *lay = NMB_NEW(run, nmb_layout, nop * NMB_MAXIN);
+  nmb_map map;
+  int n = 0;
+  nmb__map_default(&w, &map);
+  map.reuse = PLANNED_REUSE;
+  for (int i = 0; i < nop; i++)
+    for (int j = 0; j < p->op[op[i]].nin; j++) {
+      const nmb_id root = nmb_tensor_root(p, p->op[op[i]].in[j]);
+      if (nmb_tensor_resident(&p->tensor[root]))
+        interleave(p,
+                   &(nmb_resident){.tensor = root, .mem = e->resident, .in_memory = true},
+                   PLANNED_WASTE, &lay[n++]);
+    }
+  const nmb_status st =
+      nmb_kernel_seconds(run, p, op, nop, engine, &map, lay, n, seconds);
+  nmb__run_release(run, mark);
+  return st;
 }

@@ -41,7 +41,11 @@ NMB_API void nmb_grouping_write(nmb_run *, nmb_prog *, const nmb_grouping *);
 /* The engines on which the ops may be one kernel: those that can run all of
  * them and where nmb_fuse_legal agrees.  A bit per engine. */
 NMB_API uint64_t nmb_engines_legal(const nmb_prog *, const nmb_id *op, int nop);
-/* Least nmb_kernel_seconds over nmb_engines_legal, with default mapping. engine:
+/* nmb_kernel_seconds before there is a mapping: with the one that map-interleave
+ * would give, as a plan should not be judged by its worst mapping. */
+NMB_API nmb_status nmb_planned_seconds(nmb_run *, const nmb_prog *, const nmb_id *op,
+                                       int nop, nmb_id engine, double *seconds);
+/* Least nmb_planned_seconds over nmb_engines_legal. engine:
  * (optional).  No engine: NMB_NONE and infinity. */
 NMB_API nmb_status nmb_best_seconds(nmb_run *, const nmb_prog *, const nmb_id *op,
                                     int nop, nmb_id *engine, double *seconds);
@@ -79,11 +83,11 @@ NMB_API int64_t nmb_layout_units(const nmb_tensor *);
 /* Bytes that layouts may take of a memory: all but a fortieth, which activations
  * need; what dispatch passes keep free (a twentieth, say) is shared with padding. */
 NMB_API int64_t nmb_layout_room(const nmb_mem *);
-/* Rows dealt over banks so that all channels are busy: weights, each expert too,
- * over all channels; caches with each unit on as many channels as make the fullest
- * bank's share least.  Padded if that costs at most `waste` of a tensor's bytes and
- * all of them fit; else those that waste most go unpadded.  LINEAR where nothing
- * computes in that memory. */
+/* Rows dealt over banks so that all channels are busy: a matrix over all of them,
+ * each expert or head on as many as make the fullest bank's share least (experts on
+ * somewhat more, as they get uneven work).  Padded if that costs at most `waste` of
+ * a tensor's bytes and all of them fit; else those that waste most go unpadded.
+ * LINEAR where nothing computes in that memory. */
 NMB_API void nmb_layouts_interleaved(const nmb_prog *, const nmb_resident *, int n,
                                      double waste, nmb_layout *out /*[n]*/);
 

@@ -424,7 +424,7 @@ costs_find(nmb_run *run, const nmb_prog *p, double *cost)
       double *c = &cost[k * p->hw->nengine + e];
       *c = INFINITY;
       if (legal >> e & 1)
-        NMB_TRY(nmb_kernel_seconds(run, p, g->op, g->nop, e, NULL, NULL, 0, c));
+        NMB_TRY(nmb_planned_seconds(run, p, g->op, g->nop, e, c));
     }
     if (!legal)
       return nmb_fail(run, NMB_UNSUPPORTED, p->op[g->op[0]].loc,

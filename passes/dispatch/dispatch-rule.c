@@ -144,10 +144,9 @@ ridge(rule *r, double *out)
     return NMB_OK;
   const nmb_kernel *k = &p->kernel[most];
   double near = 0, host = 0;
-  NMB_TRY(nmb_kernel_seconds(r->run, p, k->op, k->nop, in_memory_engine(r, most), NULL,
-                             NULL, 0, &near));
   NMB_TRY(
-      nmb_kernel_seconds(r->run, p, k->op, k->nop, p->hw->host, NULL, NULL, 0, &host));
+      nmb_planned_seconds(r->run, p, k->op, k->nop, in_memory_engine(r, most), &near));
+  NMB_TRY(nmb_planned_seconds(r->run, p, k->op, k->nop, p->hw->host, &host));
   double macs = 0;
   for (int i = 0; i < k->nop; i++)
     macs += (double)nmb_op_macs(p, k->op[i], NULL);
