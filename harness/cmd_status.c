@@ -88,7 +88,7 @@ read_journal(nmb_run *run, const nmb__journal_data *d, groups *g)
 }
 
 static void
-print_groups(const char *what, const groups *g)
+print_groups(const char *what, const groups *g, bool reasons)
 {
   int by[NMB_NSTATUS] = {0};
   for (int i = 0; i < g->n; i++)
@@ -98,7 +98,7 @@ print_groups(const char *what, const groups *g)
     if (by[i])
       printf(", %d %s", by[i], nmb_status_name((nmb_status)i));
   printf("\n");
-  for (int i = 0; i < g->n; i++)
+  for (int i = 0; reasons && i < g->n; i++)
     if (g->v[i].status != NMB_OK)
       printf("  %-11s %5d  %s  (first: %s)\n", nmb_status_name(g->v[i].status), g->v[i].n,
              g->v[i].reason, g->v[i].first);
@@ -158,11 +158,11 @@ cmd_status(nmb__cli *cli)
           "jobs", groups_json(&jobs), "plan", d.note, "damaged", d.damaged));
     } else {
       if (table)
-        print_groups(path, &cells);
+        print_groups(path, &cells, true);
       if (*d.note)
         printf("last run: %s\n", d.note);
       if (d.n)
-        print_groups("journal", &jobs);
+        print_groups("journal", &jobs, !table);
       if (d.damaged)
         printf("journal: %d damaged lines\n", d.damaged);
     }

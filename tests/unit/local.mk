@@ -71,3 +71,10 @@ TESTS += tests/unit/test_conserve
 endif
 tests_unit_test_conserve_SOURCES = tests/unit/test_conserve.c tests/unit/unit.h
 tests_unit_test_conserve_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
+check_PROGRAMS += tests/unit/test_journal tests/unit/test_ablation
+TESTS += tests/unit/test_journal tests/unit/test_ablation
+endif
+tests_unit_test_journal_SOURCES = tests/unit/test_journal.c tests/unit/unit.h
+tests_unit_test_journal_LDADD = libharness.la $(UNIT_LDADD)
+tests_unit_test_ablation_SOURCES = tests/unit/test_ablation.c tests/unit/unit.h
+tests_unit_test_ablation_LDADD = libharness.la $(UNIT_LDADD)
