@@ -71,6 +71,7 @@ TESTS += tests/unit/test_conserve
 endif
 tests_unit_test_conserve_SOURCES = tests/unit/test_conserve.c tests/unit/unit.h
 tests_unit_test_conserve_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
+if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_journal tests/unit/test_ablation
 TESTS += tests/unit/test_journal tests/unit/test_ablation
 endif
