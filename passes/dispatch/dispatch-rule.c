@@ -8,9 +8,10 @@
  * judged together, as the cache lies in one memory.
  *
  * auto: time in memory is MACs / rate there, on a bandwidth-bound host it is bytes
- * / bandwidth; they cross at rate / bandwidth.  Rates are measured on the kernel
- * of the program with the highest intensity.  Where the in-memory engine is the
- * faster one even there, it gets everything it can run.
+ * / bandwidth; they cross at rate / bandwidth.  The rate is that of the kernel with
+ * most MACs of those that can run in memory.  Where that kernel is far above the
+ * crossing (8 times) and still faster in memory, the host is no processor to send
+ * work to, and memory gets everything it can run.
  *
  * Vector kernels go where most bytes of their neighbours lie: to a near-memory
  * vector engine of that memory if there is one. */
@@ -129,6 +130,7 @@ put_in_memory(rule *r, nmb_id c)
   return true;
 }
 
+#define FAR 8
 /* MACs per byte below which memory wins: see the head of this file. */
 static nmb_status
 ridge(rule *r, double *out)
@@ -136,22 +138,24 @@ ridge(rule *r, double *out)
   const nmb_prog *p = r->p;
   nmb_id most = NMB_NONE;
   for (nmb_id k = 0; k < p->nkernel; k++)
-    if (r->cluster[k] == k && has_macs(r, k) && in_memory_engine(r, k) != NMB_NONE &&
-        (most == NMB_NONE || r->macs[k] * r->bytes[most] > r->macs[most] * r->bytes[k]))
+    if (r->cluster[k] == k && r->bytes[k] > 0 && in_memory_engine(r, k) != NMB_NONE &&
+        (most == NMB_NONE || r->macs[k] > r->macs[most]))
       most = k;
   *out = 0;
   if (most == NMB_NONE)
     return NMB_OK;
   const nmb_kernel *k = &p->kernel[most];
-  double near = 0, host = 0;
+  const double bandwidth = p->hw->mem[p->hw->engine[p->hw->host].resident].bytes_per_s;
+  double near = 0, host = INFINITY, macs = 0;
   NMB_TRY(
       nmb_planned_seconds(r->run, p, k->op, k->nop, in_memory_engine(r, most), &near));
-  NMB_TRY(nmb_planned_seconds(r->run, p, k->op, k->nop, p->hw->host, &host));
-  double macs = 0;
+  if (r->legal[most] >> p->hw->host & 1)
+    NMB_TRY(nmb_planned_seconds(r->run, p, k->op, k->nop, p->hw->host, &host));
   for (int i = 0; i < k->nop; i++)
     macs += (double)nmb_op_macs(p, k->op[i], NULL);
-  const double bandwidth = p->hw->mem[p->hw->engine[p->hw->host].resident].bytes_per_s;
-  *out = near < host ? INFINITY : macs / near / bandwidth;
+  *out = macs / near / bandwidth;
+  if (near < host && r->macs[most] / r->bytes[most] > FAR * *out)
+    *out = INFINITY;
   return NMB_OK;
 }
 
