@@ -19,7 +19,7 @@
 
 #include "base/plugin.h"
 #include "base/run.h"
-#include "frontend/model.h"
+#include "frontend/counts.h"
 #include "harness/metrics.h"
 
 #define MAXTEXT ((size_t)64 << 10) /* of messages that are kept */
@@ -177,6 +177,8 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
   nmb_status st = nmb__pipeline_run(run, p, job->pipeline, &hooks);
   const double compiled = nmb__now();
   add_host(es, "compile_time", compiled - start);
+  if (st == NMB_OK)
+    st = nmb__conserve(run, e->model[c->model].arch, p);
   if (st != NMB_OK)
     return st;
   st = simulate(run, e, p, es);
