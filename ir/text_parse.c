@@ -901,7 +901,8 @@ check_waits(parser *ps)
 
 /* ------------------------------------------------------------------ program */
 static nmb_status
-parse_header(parser *ps, const char **model, nmb_step_spec *spec, const char **machine)
+parse_header(parser *ps, const char **model, nmb_step_spec *spec, const char **machine,
+             nmb_loc *machine_loc)
 {
   static const char *const phases[] = {"prefill", "decode"};
   int64_t version = 0;
@@ -921,8 +922,10 @@ parse_header(parser *ps, const char **model, nmb_step_spec *spec, const char **m
   NMB_TRY(want_field(ps, "fresh", 1, INT32_MAX, &spec->fresh));
   NMB_TRY(want_field(ps, "context", 0, INT32_MAX, &spec->context));
   *machine = "";
-  if (accept_word(ps, "machine"))
+  if (accept_word(ps, "machine")) {
+    *machine_loc = ps->t.loc;
     NMB_TRY(want_name(ps, "the name of a machine", machine));
+  }
   return NMB_OK;
 }
 
@@ -980,8 +983,8 @@ nmb_prog_parse(nmb_run *run, const char *file, const char *text, size_t len,
   ps.symbol = NMB_NEW(run, symbol, ps.csymbol);
   nmb__lex_open(&ps.lex, run, file ? file : "(text)", text, len);
   next(&ps);
-  const nmb_loc loc = ps.t.loc;
-  NMB_TRY(parse_header(&ps, &model, &spec, &machine));
+  nmb_loc loc = NMB_NOLOC;
+  NMB_TRY(parse_header(&ps, &model, &spec, &machine, &loc));
   if (hw && *machine && strcmp(machine, hw->name))
     return nmb_fail(run, NMB_BADINPUT, loc,
                     "found a program for machine '%s', expected '%s'", machine, hw->name);
@@ -1004,5 +1007,6 @@ nmb_prog_parse_machine(nmb_run *run, const char *file, const char *text, size_t 
   nmb_step_spec spec = {0};
   nmb__lex_open(&ps.lex, run, file ? file : "(text)", text, len);
   next(&ps);
-  return parse_header(&ps, &model, &spec, name);
+  nmb_loc loc;
+  return parse_header(&ps, &model, &spec, name, &loc);
 }

@@ -3,3 +3,4 @@ include tests/plugins/local.mk
 include tests/cli/local.mk
 include tests/conformance/local.mk
 include tests/fuzz/local.mk
+include tests/golden/local.mk

@@ -3,6 +3,10 @@ check_PROGRAMS += tests/fuzz/fuzz_machine
 TESTS += tests/fuzz/fuzz_machine
 tests_fuzz_fuzz_machine_SOURCES = tests/fuzz/fuzz_machine.c
 tests_fuzz_fuzz_machine_LDADD = libnmbench.la
+check_PROGRAMS += tests/fuzz/fuzz_text
+TESTS += tests/fuzz/fuzz_text
+tests_fuzz_fuzz_text_SOURCES = tests/fuzz/fuzz_text.c tests/unit/fixture.h
+tests_fuzz_fuzz_text_LDADD = libnmbench.la
 # Each target runs for about two seconds by itself; a fuzzer may call its
 # LLVMFuzzerTestOneInput instead.
 check_PROGRAMS += tests/fuzz/fuzz_config

@@ -168,8 +168,190 @@ test_names(void)
   nmb_prog_free(p);
 }
 
+/* ---------------------------------------------------------- random programs */
+typedef struct maker {
+  nmb_run *run;
+  nmb_prog *p;
+} maker;
+
+static int64_t
+below(maker *m, int64_t n)
+{
+  return (int64_t)(nmb_rand(m->run) % (uint64_t)n);
+}
+
+/* Any number, small and extreme ones often. */
+static int64_t
+any(maker *m)
+{
+  switch (below(m, 4)) {
+  case 0: return below(m, 100) - 50;
+  case 1: return INT64_MIN + below(m, 3);
+  case 2: return INT64_MAX - below(m, 3);
+  default: return (int64_t)nmb_rand(m->run);
+  }
+}
+
+static int
+any_int(maker *m)
+{
+  return (int)(int32_t)any(m);
+}
+
+static double
+any_real(maker *m)
+{
+  double r;
+  const uint64_t bits = nmb_rand(m->run);
+  memcpy(&r, &bits, sizeof r);
+  return below(m, 2) ? r : (double)any(m) / 1024;
+}
+
+static const char *
+any_name(maker *m)
+{
+  char s[24];
+  const int64_t n = 1 + below(m, 20);
+  for (int64_t i = 0; i < n; i++)
+    s[i] = (char)(below(m, 8) ? 'a' + below(m, 26) : 1 + below(m, 255));
+  s[n] = '\0';
+  return nmb_strdup(m->run, s);
+}
+
+static nmb_id
+any_tensor(maker *m, nmb_id block, nmb_role role)
+{
+  nmb_tensor t = {.name = any_name(m),
+                  .block = block,
+                  .dtype = (nmb_dtype)below(m, NMB_NDTYPE),
+                  .group = (int)below(m, 3),
+                  .role = role,
+                  .rank = 1 + (int)below(m, NMB_MAXRANK)};
+  for (int i = 0; i < t.rank; i++)
+    t.dim[i] = 1 + below(m, i ? 100 : 1000000);
+  return nmb_tensor_add(m->p, &t);
+}
+
+/* Ops over any tensors of the block so far: shapes do not matter to the text. */
+static void
+any_block(maker *m)
+{
+  const nmb_id b =
+      nmb_block_add(m->p, nmb_format(m->run, "%s %d", any_name(m), m->p->nblock));
+  const int first = m->p->ntensor;
+  for (int64_t i = 1 + below(m, 5); i > 0; i--)
+    any_tensor(m, b, (nmb_role)below(m, NMB_NROLE));
+  for (int64_t i = below(m, 9); i > 0; i--) {
+    nmb_op o = {.code = (nmb_opcode)below(m, NMB_NOP), .block = b};
+    const nmb_op_info *info = nmb_op_get(o.code);
+    o.nin = info->nin_min + (int)below(m, info->nin_max - info->nin_min + 1);
+    for (int j = 0; j < o.nin; j++)
+      o.in[j] = first + (nmb_id)below(m, m->p->ntensor - first);
+    for (; o.nout < info->nout; o.nout++)
+      o.out[o.nout] = any_tensor(m, b, below(m, 9) ? NMB_ROLE_ACT : NMB_ROLE_KV);
+    if (o.code == NMB_OP_ROPE) {
+      o.attr[o.nattr++] = NMB_INT("dims", any(m));
+      o.attr[o.nattr++] = NMB_REAL("theta", any_real(m));
+      o.attr[o.nattr++] = NMB_SYM("scaling", any_name(m));
+    }
+    nmb_op_add(m->p, &o);
+  }
+  nmb_block_ends(m->p, b, below(m, 2) ? NMB_NONE : first, m->p->ntensor - 1);
+  nmb_order_add(m->p, b, 1 + below(m, 100));
+}
+
+static void
+any_plan(maker *m)
+{
+  nmb_prog *p = m->p;
+  nmb_section_begin(p, NMB_GROUPS);
+  for (nmb_id i = 0; i < p->nop; i++)
+    nmb_kernel_add(p, p->op[i].block, &i, 1);
+  nmb_section_begin(p, NMB_DISPATCH);
+  for (nmb_id i = 0; i < p->nkernel; i++)
+    nmb_dispatch_set(p, i, (nmb_id)below(m, FIXTURE_NENGINE + 1) - 1);
+  nmb_section_begin(p, NMB_MAPPING);
+  for (nmb_id i = 0; i < p->nkernel; i++)
+    nmb_map_add(p, &(nmb_map){i, any(m), any(m), any(m), any(m)});
+  for (int64_t i = below(m, 5); i > 0; i--)
+    nmb_layout_add(p, &(nmb_layout){(nmb_id)below(m, p->ntensor),
+                                    (nmb_id)below(m, FIXTURE_NMEM),
+                                    (nmb_lay_kind)below(m, 3), any(m), any_int(m),
+                                    below(m, 2), any(m)});
+  nmb_section_begin(p, NMB_SCHEDULE);
+  for (nmb_id i = 0; i < p->nkernel; i++)
+    nmb_step_add(
+        p, &(nmb_step){i, (nmb_axis)below(m, 3), any_int(m), any_int(m), any(m), any(m)});
+  nmb_section_begin(p, NMB_MEMORY);
+  for (nmb_id i = 0; i < p->ntensor; i++)
+    nmb_slot_add(p, &(nmb_slot){i, (nmb_id)below(m, FIXTURE_NMEM), below(m, 2), any(m),
+                                any(m), (nmb_id)below(m, p->nstep + 1) - 1,
+                                (nmb_id)below(m, p->nstep + 1) - 1});
+}
+
+static void
+any_code(maker *m)
+{
+  nmb_prog *p = m->p;
+  const int n = p->nop ? (int)below(m, 40) : 0;
+  nmb_section_begin(p, NMB_CODE);
+  for (int i = 0; i < n; i++) {
+    nmb_insn x = {.kind = (nmb_insn_kind)below(m, NMB_NINSN),
+                  .engine = (nmb_id)below(m, FIXTURE_NENGINE),
+                  .op = (nmb_id)below(m, p->nop),
+                  .step = (nmb_id)below(m, p->nstep + 1) - 1,
+                  .first = below(m, 2)};
+    x.block = p->op[x.op].block;
+    if (below(m, 3) == 0)
+      x.op = NMB_NONE;
+    if (below(m, 2))
+      x.tile = (nmb_tile){any(m), any(m), any(m), any(m), any(m), any(m), any(m), any(m)};
+    if (below(m, 2))
+      x.place = (nmb_place){any_int(m), any_int(m), any_int(m), any(m), any(m),
+                            any(m),     any(m),     any(m),     any(m)};
+    for (x.nopnd = (int)below(m, NMB_MAXOPND + 1); x.nwait < x.nopnd; x.nwait++)
+      x.opnd[x.nwait] = (nmb_operand){(nmb_id)below(m, p->ntensor),
+                                      (nmb_id)below(m, FIXTURE_NMEM),
+                                      (nmb_id)below(m, p->nslot + 1) - 1,
+                                      below(m, 2),
+                                      any(m),
+                                      any(m),
+                                      any(m),
+                                      any(m)};
+    const nmb_id wait[] = {(nmb_id)below(m, n), (nmb_id)below(m, n)};
+    x.nwait = (int)below(m, 3);
+    x.wait = wait;
+    nmb_insn_add(p, &x);
+  }
+}
+
+static void
+test_random(void)
+{
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    maker m = {.run = nmb__run_open(stderr)};
+    nmb__run_seed(m.run, seed);
+    m.p = nmb_prog_new(any_name(&m),
+                       (nmb_step_spec){below(&m, 2) ? NMB_DECODE : NMB_PREFILL,
+                                       1 + below(&m, 99), 1 + below(&m, 99),
+                                       below(&m, 9999)});
+    nmb_prog_set_hw(m.p, seed % 3 ? &fixture_hw : NULL);
+    const int32_t expert[] = {1, 0, 1, 0, 2, 3, 1, 0};
+    if (seed % 2)
+      nmb_routing_add(m.p, any_name(&m), 4, 2, 4, expert);
+    for (int64_t i = 1 + below(&m, 4); i > 0; i--)
+      any_block(&m);
+    any_plan(&m);
+    any_code(&m);
+    check_round_trip(m.p);
+    nmb_prog_free(m.p);
+    nmb__run_close(m.run);
+  }
+}
+
 UNIT_MAIN("text", {"a graph reads back as it was printed", test_graph},
           {"all sections read back as they were printed", test_sections},
+          {"random programs read back as they were printed", test_random},
           {"odd names and numbers read back", test_names},
           {"a mistake is named with its place", test_errors},
           {"a text cut anywhere is refused", test_truncated})
