@@ -38,6 +38,14 @@ cell()
 cell "one cell, DeepSeek-V3 decode on AiM" deepseek-v3 aim-gddr6-x96 "legalize,mla-absorb,moe-lower,quantize{weights=bf16}"
 cell "one cell, DeepSeek-V3 decode on GPUs" deepseek-v3 gpu-h100-x16 "legalize,mla-absorb,moe-lower"
 
+# compile time should grow with distinct blocks, not with layers
+for model in llama-2-7b-hf mixtral-8x7b-v0.1 gpt-oss-20b deepseek-v2-lite deepseek-v3; do
+  "$nmbench" compile -m $model -M aim-gddr6-x96 --batch 8 --context 2048 \
+    -p "legalize,mla-absorb,moe-lower,quantize{weights=bf16},$plan" --json >"$tmp/cell.json" || continue
+  awk -v m=$model -v b="$(field blocks <"$tmp/cell.json")" -v s="$(field host_seconds <"$tmp/cell.json")" \
+    'BEGIN { printf "%-58s %9.3f s\n", "compile " m ", " b " distinct blocks", s }'
+done
+
 if [[ -f $src/experiments/moe.cfg ]]; then
   start=$EPOCHREALTIME
   "$nmbench" run "$src/experiments/moe.cfg" --fresh -o "$tmp/moe.h5" >"$tmp/log" 2>&1

@@ -48,6 +48,7 @@ exec_gnuplot(const char *dir, const char *script, int err)
   if (chdir(dir) != 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 ||
       dup2(err, 2) < 0)
     _exit(126);
+  setenv("LC_ALL", "C.UTF-8", 1); /* else it warns about `set encoding utf8` */
   execlp("gnuplot", "gnuplot", script, (char *)NULL);
   _exit(errno == ENOENT ? NO_GNUPLOT : 126);
 }
@@ -100,9 +101,11 @@ nmb__figure_render(nmb_run *run, const nmb__figure *fig, const char *dir)
   if (WIFEXITED(status) && WEXITSTATUS(status) == NO_GNUPLOT)
     return nmb_fail(run, NMB_UNSUPPORTED, loc,
                     "gnuplot is not installed; the data and the script are written");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || *said != '\0')
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     return nmb_fail(run, NMB_IO, loc, "gnuplot failed: %s",
                     *said != '\0' ? said : "no message");
+  if (*said != '\0')
+    nmb_warn(run, loc, "gnuplot says: %s", said);
   return NMB_OK;
 }
 

@@ -1,1 +1,1 @@
-# files of this folder
+EXTRA_DIST += results/README.md results/moe-small.h5

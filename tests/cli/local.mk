@@ -10,3 +10,6 @@ HARNESS_TESTS = tests/cli/run.sh tests/cli/resume.sh tests/cli/failures.sh \
 dist_check_SCRIPTS += $(HARNESS_TESTS)
 TESTS += $(HARNESS_TESTS)
 EXTRA_DIST += tests/cli/sweep.sh tests/cli/hdf5.py
+FIGURE_TESTS = tests/cli/reference.sh
+dist_check_SCRIPTS += $(FIGURE_TESTS)
+TESTS += $(FIGURE_TESTS)
