@@ -107,6 +107,24 @@ take_string(nmb__lexer *x, nmb__token *t)
   t->len = n;
 }
 
+/* Most numbers are short and whole: up to 18 digits fit whatever they are. */
+static bool
+take_short(nmb__lexer *x, nmb__token *t)
+{
+  size_t n = 0;
+  int64_t v = 0;
+  for (; n < 18 && nmb__text_digit(peek(x, n)); n++)
+    v = 10 * v + (peek(x, n) - '0');
+  if (n == 0 || nmb__text_inside(peek(x, n)))
+    return false;
+  t->kind = NMB__TOK_INT;
+  t->i = v;
+  t->text = x->at;
+  t->len = n;
+  x->at += n;
+  return true;
+}
+
 /* The digits of a number stand at x->at, perhaps after a sign. */
 static void
 take_number(nmb__lexer *x, nmb__token *t)
@@ -186,6 +204,8 @@ nmb__lex_next(nmb__lexer *x, nmb__token *t)
       take_string(x, t);
     else
       take_word(x, t);
+  } else if (nmb__text_digit(c) && take_short(x, t)) {
+    return;
   } else if (nmb__text_digit(c) ||
              ((c == '-' || c == '+') && nmb__text_inside(peek(x, 1))))
     take_signed(x, t);
