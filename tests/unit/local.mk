@@ -79,3 +79,9 @@ tests_unit_test_journal_SOURCES = tests/unit/test_journal.c tests/unit/unit.h
 tests_unit_test_journal_LDADD = libharness.la $(UNIT_LDADD)
 tests_unit_test_ablation_SOURCES = tests/unit/test_ablation.c tests/unit/unit.h
 tests_unit_test_ablation_LDADD = libharness.la $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_plan
+TESTS += tests/unit/test_plan
+endif
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/unit.h tests/unit/fixture.h
+tests_unit_test_plan_LDADD = $(UNIT_LDADD)
