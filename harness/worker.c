@@ -183,7 +183,7 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
     return st;
   st = simulate(run, e, p, es);
   add_host(es, "simulate_time", nmb__now() - compiled);
-  return st;
+  return st == NMB_OK ? nmb__conserve(run, e->model[c->model].arch, p) : st;
 }
 
 void
