@@ -1,1 +1,1 @@
-# files of this folder
+EXTRA_DIST += docs/experiment.md

@@ -94,4 +94,10 @@ says out "jobs: 27; 1 cells share the result of another"
 says out "skipped: 2 cells (left out by this test)"
 run plan "$tmp/p.cfg" --cells
 grep -q 'batch=8,context=64,routing=zipf0.8,seed=1,bits=int8' "$tmp/out" || fail "no cell with bits=int8"
+
+# the example of the documentation
+awk '/^```$/ { n++; next } n == 1' "$srcdir/docs/experiment.md" >"$tmp/doc.cfg"
+run plan "$tmp/doc.cfg"
+expect 0 "the example of docs/experiment.md"
+says out "cells: 432"
 exit $bad
