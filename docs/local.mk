@@ -1,1 +1,2 @@
-EXTRA_DIST += docs/experiment.md
+# Documents for people.
+dist_doc_DATA = README.md CHANGELOG.md docs/design.md docs/experiment.md
