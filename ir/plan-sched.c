@@ -90,7 +90,9 @@ step_costs(nmb_run *run, tasks *t, int i)
   nmb_insns list = {0};
   double seconds;
   NMB_TRY(nmb_step_seconds(run, p, &t->step[i], &seconds));
-  t->exec[i] = picoseconds(seconds);
+  /* at least 1 ps: steps of no length that start together would be put in order by
+   * their ids, which need not be the order in which they were scheduled */
+  t->exec[i] = picoseconds(seconds) > 1 ? picoseconds(seconds) : 1;
   for (int a = 0; a < k->nop; a++)
     for (int b = 0; b < p->op[k->op[a]].nin; b++)
       NMB_TRY(nmb_lower_transfer(run, p, p->op[k->op[a]].in[b], &t->step[i], &list));
