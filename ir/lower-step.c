@@ -437,6 +437,36 @@ set_place(walker *k, nmb_insn *in, const opinfo *o, const nmb_tile *kernel)
 }
 
 /* ---------------------------------------------------------------------- tiles */
+static nmb_status exec(walker *, const opinfo *, const nmb_tile *kernel, const nmb_tile *);
+
+/* Views of some heads of each row are no rectangle: one head at a time, or failing
+ * that one row. */
+static nmb_status
+exec_pieces(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *t)
+{
+  const nmb_tensor *y = &k->p->tensor[o->op->out[0]];
+  const int64_t d = y->rank == 3 ? y->dim[2] : 0;
+  nmb_tile one = *t;
+  if (t->b1 - t->b0 > 1)
+    for (one.b0 = t->b0; one.b0 < t->b1; one.b0++) {
+      one.b1 = one.b0 + 1;
+      NMB_TRY(exec(k, o, kernel, &one));
+    }
+  else if (d > 0 && t->n0 % d == 0 && t->n1 - t->n0 > d)
+    for (one.n0 = t->n0; one.n0 < t->n1; one.n0 = one.n1) {
+      one.n1 = one.n0 + d;
+      NMB_TRY(exec(k, o, kernel, &one));
+    }
+  else if (t->m1 - t->m0 > 1)
+    for (one.m0 = t->m0; one.m0 < t->m1; one.m0++) {
+      one.m1 = one.m0 + 1;
+      NMB_TRY(exec(k, o, kernel, &one));
+    }
+  else
+    nmb__panic("op %d: a tile is not a rectangle", (int)o->id);
+  return NMB_OK;
+}
+
 static nmb_status
 exec(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
 {
@@ -447,17 +477,8 @@ exec(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
                  .op = o->id,
                  .first = !k->started,
                  .tile = *tile};
-  if (!operands(k, &in, o)) {
-    if (tile->b1 - tile->b0 < 2)
-      nmb__panic("op %d: a tile is not a rectangle", (int)o->id);
-    nmb_tile one = *tile; /* views of single heads: one at a time */
-    for (int64_t b = tile->b0; b < tile->b1; b++) {
-      one.b0 = b;
-      one.b1 = b + 1;
-      NMB_TRY(exec(k, o, kernel, &one));
-    }
-    return NMB_OK;
-  }
+  if (!operands(k, &in, o))
+    return exec_pieces(k, o, kernel, tile);
   if (k->e->in_memory)
     set_place(k, &in, o, kernel);
   k->started = true;
