@@ -85,3 +85,11 @@ TESTS += tests/unit/test_plan
 endif
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/unit.h tests/unit/fixture.h
 tests_unit_test_plan_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_lower tests/unit/test_emit
+TESTS += tests/unit/test_lower tests/unit/test_emit
+endif
+tests_unit_test_lower_SOURCES = tests/unit/test_lower.c tests/unit/fixture.h tests/unit/unit.h
+tests_unit_test_lower_LDADD = $(UNIT_LDADD)
+tests_unit_test_emit_SOURCES = tests/unit/test_emit.c tests/unit/fixture.h tests/unit/unit.h
+tests_unit_test_emit_LDADD = $(UNIT_LDADD)
