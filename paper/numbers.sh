@@ -14,7 +14,7 @@ mkdir -p "$out"
 cells=$out/cells.csv
 "$nmbench" export "$result" --csv >"$cells"
 
-# A CSV of ours has no line breaks inside of fields, but commas inside of quotes.
+# Fields in quotes may hold commas and line breaks (reasons, logs).
 csv='function split_csv(line, f,   n, c, i, q) {
   n = 1; f[1] = ""; q = 0
   for (i = 1; i <= length(line); i++) {
@@ -25,7 +25,12 @@ csv='function split_csv(line, f,   n, c, i, q) {
   }
   return n
 }
-NR == 1 { n = split_csv($0, f); for (i = 1; i <= n; i++) col[f[i]] = i; next }
+{ # a row ends where its quotes are closed
+  row = row $0; quotes += gsub(/"/, "\"")
+  if (quotes % 2) { row = row " "; next }
+  $0 = row; row = ""; quotes = 0
+}
+!head { n = split_csv($0, f); for (i = 1; i <= n; i++) col[f[i]] = i; head = 1; next }
 { split_csv($0, f) }'
 
 define='function define(name, value) { printf "\\expandafter\\def\\csname nm@%s\\endcsname{%s}\n", name, value }'
@@ -45,6 +50,14 @@ define='function define(name, value) { printf "\\expandafter\\def\\csname nm@%s\
       other = 0; for (x in how) if (x != "ok" && x != "infeasible") other += how[x]
       define("cells:other", other)
     }' "$cells"
+  # share of the latency that transfers over links take, with all passes
+  awk "$define $csv"'
+    f[col["status"]] == "ok" && f[col["pipeline"]] == "all" {
+      h = f[col["machine"]]; moved = 0
+      for (c in col) if (c ~ /^latency_by_engine_cause\..*\.transfer$/) moved += f[col[c]]
+      share[h] += moved / f[col["latency"]]; n[h]++
+    }
+    END { for (h in n) define("transfer:" h, sprintf("%.0f\\,\\%%", 100 * share[h] / n[h])) }' "$cells"
   # geometric means and intervals of the figures that have them
   for f in speedup gap; do
     [ -s "$figures/$f.dat" ] || continue
@@ -84,16 +97,16 @@ awk "$csv"'
     m = f[col["model"]]; h = f[col["machine"]]
     if (!(m in seen)) { seen[m]; model[++nm] = m }
     if (!(h in known)) { known[h]; machine[++nh] = h }
-    v[m, h] = f[col["status"]] == "ok" ? sprintf("%.2f", 1e3 * f[col["latency"]]) :
-              f[col["status"]] == "infeasible" ? "does not fit" : "--"
+    how = f[col["status"]]
+    v[m, h] = how == "ok" ? sprintf("%.2f", 1e3 * f[col["latency"]]) : how == "infeasible" ? "no room" : "--"
   }
   END {
     printf "\\begin{tabular}{l"; for (i = 1; i <= nh; i++) printf "r"; print "}\n\\toprule"
-    printf "ms"; for (i = 1; i <= nh; i++) printf " & \\texttt{%s}", machine[i]
+    printf "ms"; for (i = 1; i <= nh; i++) printf " & \\rotatebox{60}{\\texttt{%s}}", machine[i]
     print " \\\\\n\\midrule"
     for (j = 1; j <= nm; j++) {
       printf "\\texttt{%s}", model[j]
-      for (i = 1; i <= nh; i++) printf " & %s", (model[j], machine[i]) in v ? v[model[j], machine[i]] : ""
+      for (i = 1; i <= nh; i++) printf " & %s", v[model[j], machine[i]]
       print " \\\\"
     }
     print "\\bottomrule\n\\end{tabular}"
