@@ -55,9 +55,9 @@ define='function define(name, value) { printf "\\expandafter\\def\\csname nm@%s\
     f[col["status"]] == "ok" && f[col["pipeline"]] == "all" {
       h = f[col["machine"]]; moved = 0
       for (c in col) if (c ~ /^latency_by_engine_cause\..*\.transfer$/) moved += f[col[c]]
-      share[h] += moved / f[col["latency"]]; n[h]++
+      share[h] += moved / f[col["latency"]]; times[h]++
     }
-    END { for (h in n) define("transfer:" h, sprintf("%.0f\\,\\%%", 100 * share[h] / n[h])) }' "$cells"
+    END { for (h in times) define("transfer:" h, sprintf("%.0f\\,\\%%", 100 * share[h] / times[h])) }' "$cells"
   # geometric means and intervals of the figures that have them
   for f in speedup gap; do
     [ -s "$figures/$f.dat" ] || continue
