@@ -253,9 +253,7 @@ nmb__draw_bars(const nmb__figdata *d, const char *dir)
                    .nlegend = b.nseries,
                    .legend = nmb__series_entries(d),
                    .note = note_text(&b)};
-  l.ylabel = fig->kind == NMB__FIG_GAP ? nmb_format(d->run, "%s / %s", fig->y, fig->x)
-                                       : nmb_format(d->run, "speed-up over %s",
-                                                    nmb__label(d->all, fig->relative_to));
+  l.ylabel = nmb__figdata_ratio_name(d);
   nmb__page_layout(&b.page, &l);
   l.below = make_ticks(&b, nmb__page_inner(&b.page));
   nmb__page_layout(&b.page, &l);

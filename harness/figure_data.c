@@ -328,3 +328,17 @@ nmb__figdata_bar(const nmb__figdata *d, int facet, int group, int series, bool u
   out.mean = nmb__geomean_interval(d->run, ratio, units ? unit : NULL, n, &spec);
   return out;
 }
+
+const char *
+nmb__figdata_ratio_name(const nmb__figdata *d)
+{
+  static const char *const speed[] = {"latency", "throughput", "time_per_output_token",
+                                      "time_to_first_token"};
+  const nmb__figure *fig = d->fig;
+  if (fig->kind == NMB__FIG_GAP)
+    return nmb_format(d->run, "%s / %s", fig->y, fig->x);
+  const char *base = nmb__label(d->all, fig->relative_to);
+  if (is_among(fig->y, speed, sizeof speed / sizeof *speed))
+    return nmb_format(d->run, "speed-up over %s", base);
+  return nmb_format(d->run, "gain in %s over %s", fig->y, base);
+}

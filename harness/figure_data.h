@@ -44,6 +44,8 @@ nmb_status nmb__figdata_quotient(nmb__figdata *);
 nmb__bar nmb__figdata_bar(const nmb__figdata *, int facet, int group, int series,
                           bool units);
 
+/* What ratio[] is, for an axis: "speed-up over baseline". */
+const char *nmb__figdata_ratio_name(const nmb__figdata *);
 /* The column as text, numbers as "%.10g"; NMB_BADINPUT if there is none. */
 nmb_status nmb__column_text(nmb_run *, const nmb__store *, nmb_loc, const char *column,
                             const char ***out);

@@ -179,19 +179,21 @@ nmb__style_of(nmb_run *run, const nmb__store *s, const char *column, const char 
   const nmb__col *col = nmb__store_col(s, column);
   const char *seen[64];
   int n = 0;
+  /* grey is for the first pipeline, which is the baseline, and for beaten points */
+  const int first = strcmp(column, "pipeline") == 0 ? 0 : 1;
   if (col == NULL || col->type != NMB__TEXT)
-    return style(run, 0, false);
+    return style(run, first, false);
   for (int c = 0; c < s->ncell; c++) {
     const char *v = stem(col->text[c]);
     int i = 0;
     while (i < n && strcmp(seen[i], v) != 0)
       i++;
     if (strcmp(v, stem(value)) == 0)
-      return style(run, i, *value == '-');
+      return style(run, first + i, *value == '-');
     if (i == n && n < 64)
       seen[n++] = v;
   }
-  return style(run, n, *value == '-');
+  return style(run, first + n, *value == '-');
 }
 
 /* --------------------------------------------------------------------- page */

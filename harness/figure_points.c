@@ -136,7 +136,7 @@ write_points(const cloud *k, int facet, int series, bool front)
         ", \\\n  '%s.dat' index %d using 1:($3 == %d ? $2 : NaN) with points pt %d ps %s "
         "lc rgb '%s' notitle",
         d->fig->name, facet * (d->series.n + 1) + series, front, st.point,
-        front ? "0.6" : "0.35", front ? st.rgb : "#BBBBBB");
+        front ? "0.7" : "0.5", front ? st.rgb : "#A8A8A8");
 }
 
 static double
@@ -379,8 +379,7 @@ nmb__draw_lines(const nmb__figdata *d, const char *dir)
       .panels = d->facet.n,
       .panel = nmb__panel_height(d->fig, d->facet.n > 1 ? 68 : 100),
       .below = 24,
-      .ylabel =
-          nmb_format(d->run, "speed-up over %s", nmb__label(d->all, d->fig->relative_to)),
+      .ylabel = nmb__figdata_ratio_name(d),
       .sample = NMB__SAMPLE_LINE,
       .nlegend = d->series.n,
       .legend = nmb__series_entries(d),

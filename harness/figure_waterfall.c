@@ -171,8 +171,7 @@ nmb__draw_waterfall(const nmb__figdata *d, const char *dir)
   nmb__layout l = {
       .panels = d->facet.n,
       .panel = nmb__panel_height(d->fig, d->facet.n > 1 ? 72 : 92),
-      .ylabel =
-          nmb_format(d->run, "speed-up over %s", nmb__label(d->all, d->fig->relative_to)),
+      .ylabel = nmb__figdata_ratio_name(d),
       .note = nmb_format(
           d->run,
           "each bar: what leaving the part out of '%s' costs; rest: what this leaves "
