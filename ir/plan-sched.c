@@ -260,8 +260,7 @@ nmb_schedule_list(nmb_run *run, const nmb_prog *p, nmb_step *step, int n, double
     step[i].start_ps = start_of(&t, i, true);
     step[i].duration_ps = t.exec[i];
     const int64_t finish = step[i].start_ps + t.exec[i];
-    /* 1 ps apart, so that order of start is order in the queue after a view, too */
-    t.free_at[p->kernel[step[i].kernel].engine] = t.exec[i] ? finish : finish + 1;
+    t.free_at[p->kernel[step[i].kernel].engine] = finish;
     end = finish > end ? finish : end;
     for (int j = 0; j < n; j++)
       if (t.need[(size_t)i * (size_t)n + (size_t)j]) {

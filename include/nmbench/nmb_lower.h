@@ -8,24 +8,42 @@
  * of one kind only, in one block.  (kvappend, permute, combine, topk, select and
  * embed stand alone or with token ops as nmb_fuse_legal says.)
  *
- * Tiling.  A kernel is cut along (b, m) and, if none of its ops needs a whole row
- * of a value made inside the kernel (norm, softmax, topk, or a MAC op reducing
- * over it), along n.  For each tile, in the order b, m, n, one instruction per op.
- * Values that are made and used up inside the kernel live in the engine's local
- * memory: a tile of all of them must fit there.
+ * Tiling.  A kernel is cut along (b, m) and, if all of its ops have the same columns
+ * and none needs a whole row of a value made inside the kernel (norm, softmax, topk,
+ * or a MAC op reducing over it), along n; units of attention never along n.  Tile
+ * sizes that a kernel cannot be cut by are taken as 0.  For each tile, in the order b,
+ * m, n, one instruction per op, or more where the bytes of a view or of caches are not
+ * one rectangle.  glinear goes expert by expert, over those that rows reach; its
+ * kernel's elementwise ops take that expert's rows.  Values that are made and used up
+ * inside the kernel live in the engine's local memory: a tile of all of them must fit
+ * there.  split emits nothing.
+ *
+ * Bytes.  Weights are touched in one run of the rows that a tile needs, scales
+ * included; values in rows.  Rows at places that only the data knows (embed, combine)
+ * count in number, from the start.
+ *
+ * Caches.  kvappend writes each memory where an engine that reads the cache keeps it:
+ * its own memories by an EXEC, others by a COPY over the link, which writes the new
+ * rows into the cache.
  *
  * In-memory engines.  Weights are rows of the matrix dealt to lanes by the layout.
  * For qk the rows are cache positions, for pv they are the dv components (the
- * value cache is stored transposed: row = component, so that MACs run along S).
- * One instruction covers one unit (expert, head) on the channels that hold it;
- * instructions on disjoint channels of one engine run at the same time.
+ * value cache is stored transposed: row = component, so that MACs run along S), but
+ * for a cache that is both, as in latent attention: it keeps the rows of qk.
+ * Units (experts, heads, KV heads of a sequence) are dealt to channels in turn, so
+ * many side by side as `channels` of the layout allows.  One instruction covers one
+ * expert, or a wave of alike units; instructions on disjoint channels of one engine
+ * run at the same time.  Steps along heads have their units dealt part by part.
  *
  * Several devices.  Resident tensors are cut by rows over all devices.  A value is
- * either whole (on every device) or sharded (each device holds the part it made).
- * MAC ops leave sharded values; elementwise ops keep sharding; ops that reduce
- * over a row need whole values, as do block outputs.  Sharded -> whole is a gather
- * and a bcast over the link between devices.  qk, softmax and pv keep units whole
- * on a device if devices divide batch * KV heads.
+ * either whole (a copy on every device, one after the other in its buffer) or sharded
+ * (each device holds the part it made).  MAC ops leave sharded values; elementwise ops
+ * keep sharding; ops that reduce over a row need whole values, as do block outputs.
+ * Sharded -> whole is a gather and a bcast over the link between devices.  Attention
+ * is dealt by head if devices divide the KV heads: then queries, keys and values that
+ * linears have made head by head stay where they are; else by unit if devices divide
+ * batch * KV heads; else each unit is spread and its scores are gathered.  Ops on
+ * whole values are done by every device and counted once.
  */
 #ifndef NMB_LOWER_H
 #define NMB_LOWER_H
