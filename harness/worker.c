@@ -234,16 +234,21 @@ space_now(void)
   return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { LIMIT_SPACE = 0 }; /* the sanitizer reserves terabytes of addresses */
+#else
+enum { LIMIT_SPACE = 1 };
+#endif
+
 static void
 set_limits(const nmb__limits *l)
 {
   const rlim_t s = (rlim_t)ceil(l->seconds) + 1;
   setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
   setrlimit(RLIMIT_CPU, &(struct rlimit){s, s + 1});
-#ifndef __SANITIZE_ADDRESS__ /* it reserves terabytes of addresses */
   const rlim_t b = space_now() + (rlim_t)l->bytes;
-  setrlimit(RLIMIT_AS, &(struct rlimit){b, b});
-#endif
+  if (LIMIT_SPACE)
+    setrlimit(RLIMIT_AS, &(struct rlimit){b, b});
 }
 
 static void
