@@ -334,14 +334,11 @@ const nmb__command nmb__cmd_model = {
     .summary = "what a model is, holds and needs",
     .help =
         "Prints the layers of a model, its parameters by part, the bytes of its weights "
-        "as\n"
-        "stored, its cache per token, and the work of a prefill and a decode step.\n\n"
-        "A name is that of a file in the models folder in any case, with or without its\n"
+        "as stored, its cache per token, and the work of a prefill and a decode step.\n\n"
+        "A name is that of a file in the models folder in any case, with or without its "
         "owner, or the start of one. Multi-token prediction modules are counted apart; "
-        "a\n"
-        "head tied to the embedding counts once. The steps assume uniform routing and, "
-        "in\n"
-        "decode, absorbed latent attention.",
+        "a head tied to the embedding counts once. The steps assume uniform routing "
+        "and, in decode, absorbed latent attention.",
     .example = "nmbench model mixtral-8x7b\nnmbench model deepseek-v3 --json --batch 32",
     .flags = flags,
     .main = cmd_model,

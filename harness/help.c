@@ -23,6 +23,7 @@ static const struct {
     {"3", "the run finished and some cells failed (infeasible ones do not count)"},
     {"4", "cannot compare: cells are missing or files do not match"},
     {"5", "internal error"},
+    {"6", "results could not be written (a full disk); what was done is kept"},
     {"130, 143", "interrupted; run the same command again to go on"},
 };
 static const struct {
@@ -41,22 +42,18 @@ static const struct {
 static void
 wrap(FILE *f, const char *text, int column, int indent)
 {
-  while (*text) {
+  for (int words = 0; *(text += strspn(text, " ")); words++) {
     const int n = (int)strcspn(text, " ");
-    if (column + n > 79 && column > indent) {
+    if (words && column + 1 + n > 79) {
       fprintf(f, "\n%*s", indent, "");
       column = indent;
+    } else if (words) {
+      putc(' ', f);
+      column++;
     }
     fprintf(f, "%.*s", n, text);
     column += n;
     text += n;
-    while (*text == ' ' && column) {
-      text++;
-      if (*text != ' ' && *text && column + 1 + (int)strcspn(text, " ") <= 79) {
-        putc(' ', f);
-        column++;
-      }
-    }
   }
   putc('\n', f);
 }
