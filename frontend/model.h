@@ -131,6 +131,8 @@ typedef struct nmb__arch {
   const nmb__key_note *note;
 } nmb__arch;
 
+/* Is it an alias, a file of models/ or the start of one? */
+NMB_API bool nmb__arch_known(nmb_run *, const char *name);
 /* name: an alias, a file of models/ with or without its owner, or a path. */
 NMB_API nmb_status nmb__arch_load(nmb_run *, const char *name_or_path,
                                   const nmb__arch **out);

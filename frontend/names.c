@@ -93,6 +93,19 @@ stem(nmb_run *run, const char *path)
                     (int)(n > 5 && !strcmp(base + n - 5, ".json") ? n - 5 : n), base);
 }
 
+bool
+nmb__arch_known(nmb_run *run, const char *name)
+{
+  const char **files, *s = lower(run, name), *owner = strstr(s, "--");
+  const int n = nmb__list_files(run, "models", "json", &files);
+  s = owner ? owner + 2 : s;
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (!strcmp(aliases[i].alias, s))
+      return true;
+  int hit;
+  return starts(files, n, s, &hit) > 0;
+}
+
 nmb_status
 nmb__arch_load(nmb_run *run, const char *name, const nmb__arch **out)
 {

@@ -6,6 +6,7 @@
 #include "base/near.h"
 #include "base/path.h"
 #include "base/plugin.h"
+#include "frontend/model.h"
 #include "harness/cmd.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
@@ -158,22 +159,22 @@ show_machine(nmb__cli *cli, const char *name)
   return NMB__EXIT_OK;
 }
 
-/* --------------------------------------------------------------------- models */
-/* As `nmbench model NAME`. */
+/* ------------------------------------------------------ models and experiments */
+/* As `nmbench model NAME` or `nmbench plan NAME`. */
 static int
-show_model(const nmb__cli *cli)
+show_as(const nmb__cli *cli, const nmb__command *cmd)
 {
-  const nmb__flag *f = nmb__cmd_model.flags;
+  const nmb__flag *f = cmd->flags;
   while (f->name && strcmp(f->name, "json"))
     f++;
   const struct nmb__set json = {f, NULL};
   nmb__cli as = {.run = cli->run,
-                 .cmd = &nmb__cmd_model,
+                 .cmd = cmd,
                  .narg = 1,
                  .arg = cli->arg,
                  .nset = nmb__cli_flag(cli, "json"),
                  .set = &json};
-  return nmb__cmd_model.main(&as);
+  return cmd->main(&as);
 }
 
 /* ------------------------------------------------------------------- the name */
@@ -214,7 +215,7 @@ unknown(nmb_run *run, const char *name)
     names[n++] = models[i];
   if (nmb__plugin_refused(name))
     return nmb__plugin_need(run, NMB_NOLOC, name, "pass", &p);
-  return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "unknown plugin, machine or model '%s'%s",
+  return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "unknown plugin, machine, model or experiment '%s'%s",
                   name, nmb__hint(run, name, names, n));
 }
 
@@ -231,8 +232,10 @@ cmd_show(nmb__cli *cli)
     return show_plugin(cli, p);
   if (ends_in(name, ".hw") || listed(run, "machines", ".hw", name))
     return show_machine(cli, name);
-  if (ends_in(name, ".json") || listed(run, "models", ".json", name))
-    return show_model(cli);
+  if (ends_in(name, ".json") || nmb__arch_known(run, name))
+    return show_as(cli, &nmb__cmd_model);
+  if (ends_in(name, ".cfg") || listed(run, "experiments", ".cfg", name))
+    return show_as(cli, &nmb__cmd_plan);
   if (strpbrk(name, ",{"))
     return show_pipeline(cli, name);
   return nmb__exit_code(unknown(run, name));
@@ -246,12 +249,12 @@ const nmb__command nmb__cmd_show = {
     .arg_type = "text",
     .min = 1,
     .max = 1,
-    .summary = "show a plugin, machine, model or pipeline in full",
+    .summary = "show a plugin, machine, model, experiment or pipeline",
     .help = "Shows all there is to know about NAME: a plugin with its options, source "
             "and limits; a "
-            "machine with every value in effect; a model in numbers; a pipeline "
-            "(NAME{..},..) with "
-            "every default filled in.",
+            "machine with every value in effect; a model in numbers; an experiment as "
+            "'nmbench plan' does; a pipeline (NAME{..},..) with every default filled "
+            "in.",
     .example = "nmbench show fuse-dp\nnmbench show aim-gddr6-x8 --json\nnmbench show "
                "'fuse-dp,sched-list'",
     .flags = flags,

@@ -55,6 +55,14 @@ expect 2 "unknown name"
 says err "did you mean 'fuse-none'?"
 one_line
 
+run show mixtral-8x7b
+expect 0 "start of a model's name"
+says out "mixtral-8x7b-v0.1"
+
+run show moe-small
+expect 0 "an experiment's name"
+says out "cells: "
+
 run show 'fuse-none{depth=3}'
 expect 2 "option that does not exist"
 says err "pass 'fuse-none' has no options, found 'depth'"
