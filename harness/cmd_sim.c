@@ -51,7 +51,8 @@ simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, FILE *f, json_
   for (int i = from; i < vs->n; i++) {
     const nmb__value *v = &vs->v[i];
     if (!nmb__cli_flag(cli, "json")) {
-      print_value(f, simulator, v);
+      if (!v->a || v->value != 0) /* parts that are nothing would hide the rest */
+        print_value(f, simulator, v);
       continue;
     }
     json_t *row = json_pack("{s:s, s:s}", "simulator", simulator, "name", v->name);
