@@ -69,11 +69,13 @@ weights_find(const nmb_prog *p, uses *u)
     }
 }
 
-/* The format that an option names; NMB_NONE for "keep". */
+/* The format that an option names; NMB_NONE for "keep". Plain fp8 is E4M3, which is what
+ * the OCP 8-bit format specification recommends for weights and activations. */
 static int
 format(nmb_run *run, const char *option)
 {
-  return nmb_dtype_find(nmb_opt_text(run, option));
+  const char *name = nmb_opt_text(run, option);
+  return nmb_dtype_find(strcmp(name, "fp8") ? name : "fp8e4m3");
 }
 
 static void
@@ -114,12 +116,12 @@ transform(nmb_run *run, nmb_prog *p)
 
 static const nmb_opt opts[] = {
     {"weights", "enum", "", "keep",
-     "keep|fp16|bf16|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4", "format of the matrices"},
+     "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4", "format of the matrices"},
     {"group", "int", "", "128", "8..65536",
      "weights that share a scale in int8 and int4"},
-    {"activations", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|int8",
+    {"activations", "enum", "", "keep", "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8",
      "format of the values that feed them"},
-    {"kv", "enum", "", "keep", "keep|fp16|bf16|fp8e4m3|fp8e5m2|int8|int4",
+    {"kv", "enum", "", "keep", "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|int4",
      "format of the caches"},
     {0}};
 
