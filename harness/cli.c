@@ -90,6 +90,14 @@ check_choice(nmb__cli *cli, const char *what, const char *choice, const char *va
                         nmb__hint(cli->run, value, names, n));
 }
 
+/* A time is in seconds where its unit is left out; anything else needs its unit. */
+static const char *
+with_unit(nmb_run *run, const nmb__flag *f, const char *value)
+{
+  const bool bare = *value && !value[strspn(value, "0123456789.")];
+  return bare && !strcmp(f->type, "time") ? nmb_format(run, "%ss", value) : value;
+}
+
 static int
 check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
 {
@@ -98,7 +106,8 @@ check_value(nmb__cli *cli, const nmb__flag *f, const char *value)
     return check_choice(cli, nmb_format(cli->run, "option --%s", f->name), f->type, value);
   if (nmb__units_type(f->type)) {
     nmb_run *quiet = nmb__run_open(NULL);
-    const nmb_status s = nmb__units_parse(quiet, NMB_NOLOC, value, f->type, &number);
+    const nmb_status s =
+        nmb__units_parse(quiet, NMB_NOLOC, with_unit(quiet, f, value), f->type, &number);
     if (s != NMB_OK)
       nmb__cli_usage(cli, "option --%s: %s", f->name, nmb_error_text(quiet));
     nmb__run_close(quiet);
@@ -263,8 +272,9 @@ double
 nmb__cli_real(const nmb__cli *cli, const char *name)
 {
   double value = 0;
+  const nmb__flag *f = flag_of(cli, name);
   const char *text = nmb__cli_text(cli, name);
-  if (text && nmb__units_parse(cli->run, NMB_NOLOC, text, flag_of(cli, name)->type,
+  if (text && nmb__units_parse(cli->run, NMB_NOLOC, with_unit(cli->run, f, text), f->type,
                                &value) != NMB_OK)
     nmb__panic("default of option --%s is wrong", name);
   return value;

@@ -200,7 +200,7 @@ static const nmb__flag flags[] = {
     {"retry-failed", 0, NULL, NULL, NULL,
      "run cells again that crashed or ran out of time or memory"},
     NMB__FLAG_FILTERS,
-    {"timeout", 0, "TIME", "time", NULL, "most time of one cell, e.g. 30s"},
+    {"timeout", 0, "TIME", "time", NULL, "most time of one cell, e.g. 30s or 5min"},
     {"memory", 0, "SIZE", "size", NULL, "most memory of one cell, e.g. 2GiB"},
     {"progress", 0, "KIND", "auto|bar|plain|json|none", "auto", "how progress is shown"},
     {"no-figures", 0, NULL, NULL, NULL, "do not draw figures at the end"},

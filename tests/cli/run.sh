@@ -19,7 +19,7 @@ says out '"left": 16'
 run plan "$tmp/s.cfg" --cells --only 'pipeline=+*|base,seed=2'
 [ "$(wc -l <"$tmp/out")" = 6 ] || fail "plan --cells --only gives $(wc -l <"$tmp/out") lines, not 6"
 
-run run "$tmp/s.cfg" -o "$h5" -j 2 --only pipeline=base
+run run "$tmp/s.cfg" -o "$h5" -j 2 --only pipeline=base --timeout 60
 expect 0 "run of the baseline"
 says out "4 cells, 4 ok"
 run run "$tmp/s.cfg" -o "$h5" -j 2
