@@ -814,6 +814,11 @@ nmb__walk(nmb_run *run, const nmb__work *w, const nmb_step *step, const nmb_map 
   k.o = NMB_NEW(run, opinfo, w->nop);
   const opinfo *g = NULL;
   for (int i = 0; i < w->nop; i++) {
+    /* It has more operands than an instruction holds. */
+    const nmb_op *op = &w->p->op[w->op[i]];
+    if (op->code == NMB_OP_MOE)
+      return nmb_fail(run, NMB_BADINPUT, op->loc,
+                      "found the composite moe, expected what 'moe-lower' makes of it");
     describe(&k, &k.o[i], w->op[i], layout, nlayout);
     if (k.o[i].op->code == NMB_OP_GLINEAR)
       g = &k.o[i];

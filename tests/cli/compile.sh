@@ -97,6 +97,12 @@ run compile -m deepseek-v3 -M gpu-a100 -p $plan
 expect 1 "a model that does not fit"
 grep -Eq '[0-9]+ .*(has|available)' "$tmp/err" || fail "bytes are not named: $(cat "$tmp/err")"
 
+# a composite that no pass has lowered is named, not turned into code
+run compile -m $model -M $machine \
+  -p legalize,fuse-none,dispatch-host,map-rowmajor,sched-inorder,mem-bump,emit-queues
+expect 2 "emit without moe-lower"
+says err "expected what 'moe-lower' makes of it"
+
 # a plugin that breaks the contract, and what --repro leaves
 NMB_PLUGIN_PATH=$PWD/tests/plugins/.libs
 export NMB_PLUGIN_PATH
