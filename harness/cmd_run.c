@@ -27,6 +27,21 @@ make_folders(nmb_run *run, const char *path)
   return NMB_OK;
 }
 
+/* The result file is written apart and renamed over the old one, so that anything else
+ * of that name, a device say, would be gone. */
+static nmb_status
+check_output(nmb_run *run, const char *path)
+{
+  struct stat st;
+  if (!*path)
+    return nmb_fail(run, NMB_IO, NMB_NOLOC, "the name of the output is empty");
+  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    return nmb_fail(run, NMB_IO, (nmb_loc){path, 0, 0},
+                    "found a %s, expected an ordinary file to replace",
+                    S_ISDIR(st.st_mode) ? "folder" : "device, pipe or socket");
+  return NMB_OK;
+}
+
 static nmb__exec_options
 options(const nmb__cli *cli, const nmb__experiment *e)
 {
@@ -154,7 +169,9 @@ run_experiment(nmb__cli *cli, const nmb__setup *s)
   nmb__journal *j = NULL;
   nmb__journal_data old = {0};
   nmb__exec x = {0};
-  nmb_status st = make_folders(cli->run, s->output);
+  nmb_status st = check_output(cli->run, s->output);
+  if (st == NMB_OK)
+    st = make_folders(cli->run, s->output);
   if (st == NMB_OK)
     st = nmb__journal_open(cli->run, s->journal, nmb__cli_flag(cli, "fresh"), &old, &j);
   if (st != NMB_OK) {

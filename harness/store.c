@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hdf5.h>
@@ -614,6 +615,9 @@ nmb__store_read(nmb_run *run, const char *path, nmb__store **out)
   const nmb_loc loc = {path, 0, 0};
   if (access(path, R_OK) != 0)
     return nmb_fail(run, NMB_IO, NMB_NOLOC, "cannot read %s: %s", path, strerror(errno));
+  struct stat st; /* opening a pipe would wait for a writer */
+  if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+    return nmb_fail(run, NMB_BADINPUT, loc, "not an ordinary file, expected HDF5 results");
   const hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0)
     return nmb_fail(run, NMB_BADINPUT, loc, "not an HDF5 file, or damaged");

@@ -58,4 +58,14 @@ expect 2 "a file that is no HDF5"
 says err "not an HDF5 file"
 run compare "$tmp/two.h5" "$tmp/nowhere.h5"
 expect 2 "a file that is not there"
+
+# an output or input that is no ordinary file is neither replaced nor waited for
+mkfifo "$tmp/pipe.h5"
+run run "$tmp/s.cfg" -q -o "$tmp/pipe.h5"
+expect 2 "results into a pipe"
+says err "expected an ordinary file"
+[ -p "$tmp/pipe.h5" ] || fail "the pipe was replaced"
+timeout 20 "$nmbench" status "$tmp/pipe.h5" >"$tmp/out" 2>"$tmp/err"
+code=$?
+expect 2 "results from a pipe"
 exit $bad
