@@ -383,10 +383,13 @@ leaves_and_returns(const nmb_prog *p, const nmb_id *op, int nop)
   return false;
 }
 
+/* A cache append runs where the cache is; joined with other ops it would draw the
+ * whole kernel, and then the attention over the cache, to an engine that has all of
+ * their ops, which is often only the host. */
 static bool
 stands_alone(nmb_opcode c)
 {
-  return c == NMB_OP_PERMUTE || c == NMB_OP_SELECT || c == NMB_OP_ATTENTION ||
+  return c == NMB_OP_KVAPPEND || c == NMB_OP_PERMUTE || c == NMB_OP_SELECT || c == NMB_OP_ATTENTION ||
          c == NMB_OP_MOE;
 }
 

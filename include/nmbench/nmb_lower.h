@@ -5,8 +5,7 @@
  * Row kinds.  Ops run over rows of one of three kinds: tokens (linear, norm, rope,
  * elementwise on [T,...]), units of attention (qk, softmax, pv: u = batch * KV
  * heads), routed rows (glinear and elementwise on [R,...]).  A kernel holds ops
- * of one kind only, in one block.  (kvappend, permute, combine, topk, select and
- * embed stand alone or with token ops as nmb_fuse_legal says.)
+ * of one kind only, in one block.  kvappend, permute and select stand alone.
  *
  * Tiling.  A kernel is cut along (b, m) and, if all of its ops have the same columns
  * and none needs a whole row of a value made inside the kernel (norm, softmax, topk,
