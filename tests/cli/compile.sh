@@ -116,6 +116,8 @@ run compile "$tmp/repro.nmb" -p wrong-section,dispatch-host
 expect 2 "the repro"
 says err "'wrong-section' changed section graph"
 rm -f "$tmp/repro.nmb"
+ASAN_OPTIONS=handle_segv=0 # a crash is to be one, also with the sanitizer
+export ASAN_OPTIONS
 run compile -m $model -M $machine -p $rewrite,crash --repro "$tmp/repro.nmb"
 [ "$code" -gt 2 ] || fail "a crash gives exit code $code"
 run compile "$tmp/repro.nmb"

@@ -23,16 +23,24 @@ pipelines = (
   { name = "hog"; passes = "legalize,mla-absorb,moe-lower,memory-hog,$rest"; }
 );
 END
+want="8 cells, 2 ok, 2 timeout, 2 crash, 2 oom"
+if [ "${NMB_ASAN-}" ]; then # the sanitizer leaves no room for a limit of memory
+  ASAN_OPTIONS=handle_segv=0
+  export ASAN_OPTIONS
+  sed -i -e '/name = "hog"/d' -e '/name = "hang"/s/,$//' "$tmp/f.cfg"
+  want="6 cells, 2 ok, 2 timeout, 2 crash"
+fi
+cells=${want%% *}
 run run "$tmp/f.cfg" -j 2 -o "$tmp/f.h5"
 expect 3 "a run with failures"
-says out "8 cells, 2 ok, 2 timeout, 2 crash, 2 oom"
+says out "$want"
 run status "$tmp/f.h5"
 says out "died of signal 11 (Segmentation fault) in pass 'crash'"
 says out "stopped after 3 s in pass 'endless-loop'"
-says out "in pass 'memory-hog'"
+[ "${NMB_ASAN-}" ] || says out "in pass 'memory-hog'"
 run run "$tmp/f.cfg" -o "$tmp/f.h5"
 expect 3 "the same run again"
-says out "0 jobs run now, 8 had been done"
+says out "0 jobs run now, $cells had been done"
 run run "$tmp/f.cfg" -o "$tmp/f.h5" --retry-failed --only pipeline=crash
 says out "2 jobs run now"
 

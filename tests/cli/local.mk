@@ -1,6 +1,11 @@
 # Shell tests: one script a subject; tests/lib.sh has the helpers.
 EXTRA_DIST += tests/lib.sh
-AM_TESTS_ENVIRONMENT = MAKE='$(MAKE)'; CC='$(CC)'; CXX='$(CXX)'; export MAKE CC CXX;
+if ASAN
+ASAN_ENVIRONMENT = NMB_ASAN=yes; export NMB_ASAN; \
+  LSAN_OPTIONS=suppressions=$(abs_srcdir)/tests/lsan.supp:print_suppressions=0; export LSAN_OPTIONS;
+endif
+EXTRA_DIST += tests/lsan.supp
+AM_TESTS_ENVIRONMENT = $(ASAN_ENVIRONMENT) MAKE='$(MAKE)'; CC='$(CC)'; CXX='$(CXX)'; export MAKE CC CXX;
 CLI_TESTS = tests/cli/usage.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/headers.sh \
   tests/cli/layers.sh tests/cli/install.sh tests/cli/compile.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
