@@ -172,23 +172,26 @@ cmd_status(nmb__cli *cli)
 }
 
 /* ---------------------------------------------------------------------- log */
-/* A number, or the beginning of a key. */
+/* A number, or the beginning of a key: eight letters of it or more, so that a number
+ * past the end never finds a cell whose key happens to begin like it. */
+#define KEY_LETTERS 8
 static nmb_status
 find_cell(nmb_run *run, const nmb__store *s, const char *which, int *out)
 {
   char *end = NULL;
   const long n = strtol(which, &end, 10);
-  if (*which && !*end && n >= 0 && n < s->ncell && strlen(which) < 8) {
+  const bool key = strlen(which) >= KEY_LETTERS;
+  if (*which && !*end && n >= 0 && n < s->ncell && !key) {
     *out = (int)n;
     return NMB_OK;
   }
   for (int i = 0; i < s->ncell; i++)
-    if (*which && !strncmp(nmb__store_text(s, "key", i), which, strlen(which))) {
+    if (key && !strncmp(nmb__store_text(s, "key", i), which, strlen(which))) {
       *out = i;
       return NMB_OK;
     }
   return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                  "no cell '%s', expected 0..%d or the start of a key", which,
+                  "no cell '%s', expected 0..%d or the first 8 letters of a key or more", which,
                   s->ncell - 1);
 }
 
