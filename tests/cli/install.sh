@@ -39,7 +39,23 @@ NMB_PLUGIN_PATH=$tmp/elsewhere
 export NMB_PLUGIN_PATH
 run list passes
 says out "fuse-mine "
+cat >mine.cfg <<'E'
+schema = 1;
+name = "mine";
+models = "olmoe-1b-7b-0924";
+machines = "gpu-a100";
+workloads = { phase = "decode"; batch = [1, 3]; context = 128; };
+pipelines = (
+  { name = "mine"; passes = "legalize,mla-absorb,moe-lower,fuse-mine,dispatch-host,map-rowmajor,sched-inorder,mem-bump,emit-queues"; }
+);
+E
+run run mine.cfg -o mine.h5
+expect 0 "a sweep with the plugin"
+says out "2 cells, 2 ok"
 unset NMB_PLUGIN_PATH
+run plan mine.cfg
+expect 2 "a sweep without the plugin"
+says err "unknown pass 'fuse-mine'"
 cp fuse-mine.so "$plugindir/"
 run list passes
 says out "fuse-mine "
