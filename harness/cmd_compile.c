@@ -22,6 +22,7 @@ typedef struct job {
   nmb_prog *prog;
   nmb__pipeline pipeline;
   FILE *facts;    /* stdout, unless the program goes there */
+  bool unwritten; /* the program could not be written to its file */
   json_t *passes; /* one object per pass that ran */
 } job;
 
@@ -162,7 +163,7 @@ print_facts(const job *j)
 }
 
 static nmb_status
-write_program(const job *j, const char *path)
+write_program(job *j, const char *path)
 {
   const bool standard = !strcmp(path, "-");
   FILE *f = standard ? stdout : fopen(path, "w");
@@ -171,7 +172,9 @@ write_program(const job *j, const char *path)
   bool bad = !f || ferror(f);
   if (f && !standard)
     bad |= fclose(f) != 0;
-  return bad ? nmb_fail(j->cli->run, NMB_IO, (nmb_loc){path, 0, 0}, "%s", strerror(errno))
+  j->unwritten = bad && !standard; /* main reports a standard output that fails */
+  return j->unwritten
+             ? nmb_fail(j->cli->run, NMB_IO, (nmb_loc){path, 0, 0}, "%s", strerror(errno))
              : NMB_OK;
 }
 
@@ -199,6 +202,7 @@ report(job *j, bool printed)
   const char *simulators = nmb__cli_text(cli, "simulators");
   const bool time = nmb__cli_flag(cli, "time"), json = nmb__cli_flag(cli, "json");
   json_t *all = facts(j), *metrics = json_array();
+  json_object_set_new(all, "status", json_string("ok"));
   json_object_set_new(all, "metrics", metrics);
   if (!json && !printed) {
     if (time || nmb__cli_flag(cli, "stats"))
@@ -217,6 +221,25 @@ report(job *j, bool printed)
             host_seconds(), (double)host_peak_bytes() / 0x1p20);
   json_decref(all);
   return status;
+}
+
+/* Ends that are results: a script that reads --json gets them as an object, too. */
+static bool
+outcome(nmb_status s)
+{
+  return s == NMB_UNSUPPORTED || s == NMB_INFEASIBLE || s == NMB_NOSOLUTION ||
+         s == NMB_TIMEOUT;
+}
+
+static void
+print_outcome(const job *j, nmb_status status)
+{
+  json_t *all = j->prog ? facts(j) : json_object();
+  json_object_set_new(all, "status", json_string(nmb_status_name(status)));
+  json_object_set_new(all, "reason", json_string(nmb_error_text(j->cli->run)));
+  json_dumpf(all, j->facts, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+  fputc('\n', j->facts);
+  json_decref(all);
 }
 
 static nmb_status
@@ -266,10 +289,12 @@ cmd_compile(nmb__cli *cli)
                           after);
   job j = {.cli = cli, .passes = json_array(), .facts = stdout};
   const nmb_status status = compile(&j);
+  if (outcome(status) && nmb__cli_flag(cli, "json"))
+    print_outcome(&j, status);
   json_decref(j.passes);
   nmb_prog_free(j.prog);
   nmb__machine_free(j.hw);
-  return nmb__exit_code(status);
+  return j.unwritten ? NMB__EXIT_OUTPUT : nmb__exit_code(status);
 }
 
 static const nmb__flag flags[] = {

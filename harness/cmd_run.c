@@ -199,6 +199,10 @@ cmd_run(nmb__cli *cli)
   if (nmb__cli_given(cli, "jobs") && nmb__cli_int(cli, "jobs") < 1)
     return nmb__cli_usage(cli, "found -j %lld, expected 1 or more",
                           (long long)nmb__cli_int(cli, "jobs"));
+  if (nmb__cli_given(cli, "timeout") && !(nmb__cli_real(cli, "timeout") > 0))
+    return nmb__cli_usage(cli, "found --timeout 0, expected more than 0");
+  if (nmb__cli_given(cli, "memory") && !(nmb__cli_real(cli, "memory") >= 1))
+    return nmb__cli_usage(cli, "found --memory 0, expected more than 0");
   nmb_status st = nmb__setup_open(cli, true, &s);
   if (st == NMB_OK && s.plan.nwanted == 0)
     st = nmb_fail(cli->run, NMB_BADINPUT, NMB_NOLOC,

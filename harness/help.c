@@ -23,8 +23,7 @@ static const struct {
     {"3", "the run finished and some cells failed (infeasible ones do not count)"},
     {"4", "cannot compare: cells are missing or files do not match"},
     {"5", "internal error"},
-    {"6", "results could not be written (a full disk); what was done is kept"},
-    {"6", "the output of a run cannot be written; what was done is kept"},
+    {"6", "an output cannot be written (a full disk, say); what was done is kept"},
     {"130, 143", "interrupted; run the same command again to go on"},
 };
 static const struct {

@@ -97,7 +97,7 @@ main(int argc, char **argv)
   if (fflush(stdout) != 0 || ferror(stdout)) {
     fprintf(stderr, "nmbench: error: cannot write to standard output: %s\n",
             strerror(errno));
-    code = code ? code : NMB__EXIT_USAGE;
+    code = code ? code : NMB__EXIT_OUTPUT;
   }
   return code;
 }

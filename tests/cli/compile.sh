@@ -85,17 +85,21 @@ run sim "$tmp/cut.nmb"
 expect 2 "truncated program"
 says err "cut.nmb:"
 run compile -m $model -M $machine -p $rewrite -o "$tmp/no/such/folder.nmb"
-expect 2 "unwritable output"
+expect 6 "unwritable output"
 says err "No such file or directory"
 if [ -w /dev/full ]; then
   run compile -m $model -M $machine -p $rewrite -o /dev/full
-  expect 2 "full disk"
+  expect 6 "full disk"
 fi
 
 # outcomes are not errors: exit code 1, with the bytes
 run compile -m deepseek-v3 -M gpu-a100 -p $plan
 expect 1 "a model that does not fit"
 grep -Eq '[0-9]+ .*(has|available)' "$tmp/err" || fail "bytes are not named: $(cat "$tmp/err")"
+run compile -m deepseek-v3 -M gpu-a100 -p $plan --json
+expect 1 "a model that does not fit, as JSON"
+says out '"status": "infeasible"'
+says out '"reason":'
 
 # a composite that no pass has lowered is named, not turned into code
 run compile -m $model -M $machine \

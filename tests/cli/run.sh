@@ -19,6 +19,10 @@ says out '"left": 16'
 run plan "$tmp/s.cfg" --cells --only 'pipeline=+*|base,seed=2'
 [ "$(wc -l <"$tmp/out")" = 6 ] || fail "plan --cells --only gives $(wc -l <"$tmp/out") lines, not 6"
 
+run run "$tmp/s.cfg" -o "$h5" --timeout 0
+expect 2 "--timeout 0"
+run run "$tmp/s.cfg" -o "$h5" --memory 0
+expect 2 "--memory 0"
 run run "$tmp/s.cfg" -o "$h5" -j 2 --only pipeline=base --timeout 60
 expect 0 "run of the baseline"
 says out "4 cells, 4 ok"

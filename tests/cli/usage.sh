@@ -78,7 +78,7 @@ says err "do not match"
 if [ -w /dev/full ]; then
   "$nmbench" list >/dev/full 2>"$tmp/err"
   code=$?
-  expect 2 "full disk"
+  expect 6 "full disk"
   says err "cannot write to standard output"
 fi
 exit $bad
