@@ -36,6 +36,9 @@ typedef struct nmb__command {
   const char *help;        /* paragraphs, separated by empty lines */
   const char *example;     /* one per line */
   const nmb__flag *flags;  /* ends with a row whose name is NULL */
+  /* (optional) What --json prints, as one new object, so that other commands (validate)
+   * can ask this one; main calls it too.  *out stays NULL unless NMB_OK. */
+  nmb_status (*facts)(nmb__cli *, json_t **out);
   int (*main)(nmb__cli *); /* gives the exit code */
 } nmb__command;
 
@@ -89,6 +92,7 @@ extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd
 extern const nmb__command nmb__cmd_plan, nmb__cmd_run, nmb__cmd_status, nmb__cmd_log;
 extern const nmb__command nmb__cmd_compare, nmb__cmd_export;
 extern const nmb__command nmb__cmd_plot;
+extern const nmb__command nmb__cmd_systolic;
 
 /* All of one cell's columns, with those that depend on the host or without. */
 struct nmb__store;

@@ -20,6 +20,7 @@ nmbench_LDADD += $(JANSSON_LIBS)
 nmbench_SOURCES += harness/cmd_model.c
 nmbench_SOURCES += harness/cmd_compile.c
 nmbench_SOURCES += harness/cmd_sim.c
+nmbench_SOURCES += harness/cmd_systolic.c
 libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harness/experiment.h \
   harness/ablation.c harness/ablation.h harness/sweep.c harness/sweep.h \
   harness/journal.c harness/journal.h harness/worker.c harness/worker.h \

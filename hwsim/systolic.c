@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* systolic: arrays of multiply-accumulate cells with a vector unit beside them.
  *
- * Cycles of one array of R x C cells for [M,K] x [K,N], as SCALE-Sim counts them
- * (exact in its CALC mode):
- *   ws  ceil(K/R) ceil(N/C) (2R + C + M - 2) - 1
- *   os  ceil(M/R) ceil(N/C) (K + R + C - 2) - 1
- *   is  ceil(K/R) ceil(M/C) (2R + C + N - 2) - 1
+ * Cycles of one array are the closed form of nmb_array.h, as SCALE-Sim counts them
+ * (exact in its CALC mode, and the same as the array clocked cell by cell).
  * Several arrays share the folds (the products of the ceilings), and memory is
  * streamed meanwhile: an instruction takes the longer of both. */
+#include "nmbench/nmb_array.h"
 #include "nmbench/nmb_plugin.h"
 
 #include <math.h>
@@ -48,12 +46,11 @@ ceil_div(int64_t a, int64_t b)
 static double
 fold_cycles(const nmb_engine *e, int64_t m, int64_t n, int64_t k, int64_t *folds)
 {
-  const int64_t r = (int64_t)PAR(ROWS), c = (int64_t)PAR(COLS);
-  switch (e->param[P_FLOW].text[0]) {
-  case 'w': *folds += ceil_div(k, r) * ceil_div(n, c); return (double)(2 * r + c + m - 2);
-  case 'o': *folds += ceil_div(m, r) * ceil_div(n, c); return (double)(k + r + c - 2);
-  default: *folds += ceil_div(k, r) * ceil_div(m, c); return (double)(2 * r + c + n - 2);
-  }
+  const nmb_array a = {(int64_t)PAR(ROWS), (int64_t)PAR(COLS),
+                       nmb_flow_find(e->param[P_FLOW].text)};
+  const nmb_array_work w = nmb_array_gemm(&a, m, n, k);
+  *folds += (int64_t)w.folds;
+  return w.fold_cycles;
 }
 
 /* Units (heads, experts) are dealt to the arrays with all their folds; experts

@@ -93,3 +93,9 @@ tests_unit_test_lower_SOURCES = tests/unit/test_lower.c tests/unit/fixture.h tes
 tests_unit_test_lower_LDADD = $(UNIT_LDADD)
 tests_unit_test_emit_SOURCES = tests/unit/test_emit.c tests/unit/fixture.h tests/unit/unit.h
 tests_unit_test_emit_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_array
+TESTS += tests/unit/test_array
+endif
+tests_unit_test_array_SOURCES = tests/unit/test_array.c tests/unit/unit.h
+tests_unit_test_array_LDADD = $(UNIT_LDADD)
