@@ -71,8 +71,6 @@ touch(void *to, const nmb_insn *in)
     if (!p->hw->mem[o->mem].local && bytes < nmb__storage_bytes(x))
       bytes = nmb__storage_bytes(x);
     bytes *= copies(t, in, o);
-    if (o->stride == 0 && in->place.nchannel > 0 && in->tile.b1 > in->tile.b0)
-      bytes *= in->tile.b1 - in->tile.b0; /* a row for each unit side by side */
     if (bytes > s->bytes)
       s->bytes = bytes;
   }

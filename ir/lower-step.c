@@ -54,6 +54,10 @@ typedef struct walker {
   bool started;       /* the first instruction has gone out */
   int64_t expert_row; /* first row of the expert at hand, in expert order */
   int64_t unit_shift; /* dealt to channels: unit b is number b + unit_shift, never < 0 */
+  bool in_units;      /* tiles are of units of attention */
+  nmb_tile kernel;    /* kernel tile at hand */
+  struct origin *origin; /* [nop] of the tiles of inner values */
+  nmb__region *region;   /* (optional) gets what the operands are */
   nmb_place last_mac;
   nmb_tile last_tile; /* kernel tile of last_mac */
 } walker;
@@ -72,20 +76,66 @@ operand(walker *k, nmb_insn *in, nmb_id tensor, bool inner, bool write)
   return o;
 }
 
-/* A tile of an inner value starts at 0 of its buffer. */
-static void
-localise(const walker *k, nmb_operand *o, const nmb__view *v)
+/* The tile of an inner value that an op of the kernel makes: rows of `width` bytes of
+ * its tensor, `stride` apart, from `offset`; they lie packed in the buffer from 0. */
+typedef struct origin {
+  int64_t offset, width, stride;
+} origin;
+
+static const origin *
+origin_of(const walker *k, nmb_id root)
 {
-  const nmb_tensor *t = &k->p->tensor[o->tensor];
-  if (v->cols == v->stride) {
-    o->offset = 0;
-    o->stride = o->row_bytes;
+  int i = 0;
+  while (k->w->op[i] != k->p->tensor[root].def)
+    i++;
+  return &k->origin[i];
+}
+
+/* An engine that goes row by row has in its buffer what is at work at once: of tokens
+ * a row, of units one row each of those side by side. */
+static void
+localise_row(const walker *k, const nmb_insn *in, const opinfo *o, nmb_operand *x,
+             int64_t column)
+{
+  const nmb_tile *t = &in->tile, *kt = &k->kernel;
+  if (!k->in_units) {
+    x->rows /= t->m1 - t->m0;
+    x->offset = column;
   } else {
-    o->offset = nmb_bytes(t->dtype, t->group, v->first);
-    o->stride = nmb_bytes(t->dtype, t->group, v->stride);
+    const bool whole = o->op->code == NMB_OP_SOFTMAX ||
+                       nmb_op_get(o->op->code)->class_ == NMB_CLASS_MAC;
+    const int64_t u0 = whole ? t->b0 : t->m0, u1 = whole ? t->b1 : t->m1;
+    if (!whole) /* the rows of a unit lie in one row */
+      x->row_bytes /= kt->m1 - kt->m0;
+    x->rows = k->e->in_memory ? u1 - u0 : 1;
+    x->offset = k->e->in_memory ? (u0 - kt->b0) * x->row_bytes : 0;
+    x->stride = x->row_bytes;
   }
-  if (k->e->rows_one_by_one)
-    o->stride = 0;
+  if (x->rows == 1)
+    x->stride = x->row_bytes;
+}
+
+/* From the tensor to the buffer of its tile.  False if it is no rectangle there. */
+static bool
+localise(const walker *k, const nmb_insn *in, const opinfo *o, nmb_operand *x)
+{
+  const origin *g = origin_of(k, x->tensor);
+  const int64_t at = x->offset - g->offset, row = at / g->stride, col = at % g->stride;
+  if (k->e->rows_one_by_one) {
+    localise_row(k, in, o, x, g->width == g->stride ? at % g->stride : col);
+    return true;
+  }
+  x->offset = at;
+  if (g->width == g->stride)
+    return true;
+  const int64_t span = (x->rows - 1) * x->stride + x->row_bytes;
+  x->offset = row * g->width + col;
+  if (col + span <= g->width) /* inside one row */
+    return true;
+  if (x->stride % g->stride)
+    return false;
+  x->stride = x->stride / g->stride * g->width;
+  return true;
 }
 
 /* Rows [m0, m1) and columns [c0, c1) of input or output i of an op. */
@@ -97,13 +147,10 @@ value(walker *k, nmb_insn *in, const opinfo *o, int i, int64_t len, int64_t m0,
   const nmb_id t = write ? o->op->out[i - o->op->nin] : o->op->in[i];
   const bool inner = write ? o->inner_out : o->inner_in[i];
   nmb_operand *x = operand(k, in, t, inner, write);
-  if (!nmb__rect(k->p, t, len, m0, m1, c0, c1, x))
-    return false;
-  if (inner) {
-    const nmb__view v = nmb__view_of(k->p, t);
-    localise(k, x, &v);
-  }
-  return true;
+  if (k->region)
+    k->region[in->nopnd - 1] = (nmb__region){t, i, len, m0, m1, c0, c1};
+  return nmb__rect(k->p, t, len, m0, m1, c0, c1, x) &&
+         (!inner || localise(k, in, o, x));
 }
 
 /* Elements [a, b) of a tensor as they lie, in one run. */
@@ -113,6 +160,8 @@ run_of(walker *k, nmb_insn *in, const opinfo *o, int i, int64_t a, int64_t b)
   const nmb_id t = o->op->in[i];
   nmb_operand *x = operand(k, in, t, o->inner_in[i], false);
   const nmb_tensor *y = &k->p->tensor[t];
+  if (k->region)
+    k->region[in->nopnd - 1] = (nmb__region){t, i, nmb_tensor_count(y), 0, 1, a, b};
   x->offset = nmb_bytes(y->dtype, y->group, a);
   x->rows = 1;
   x->row_bytes = nmb_bytes(y->dtype, y->group, b) - x->offset;
@@ -265,6 +314,9 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
     nmb_operand *w;
     bool ok = value(k, in, o, 0, 1, t->m0, t->m1, 0, 1);
     w = operand(k, in, op->in[1], false, false);
+    if (k->region)
+      k->region[in->nopnd - 1] =
+          (nmb__region){op->in[1], 1, n, 0, m < rows ? m : rows, 0, n};
     ok &= nmb__rect(k->p, op->in[1], n, 0, m < rows ? m : rows, 0, n, w);
     return ok && value(k, in, o, 2, n, t->m0, t->m1, 0, n);
   }
@@ -437,7 +489,8 @@ set_place(walker *k, nmb_insn *in, const opinfo *o, const nmb_tile *kernel)
 }
 
 /* ---------------------------------------------------------------------- tiles */
-static nmb_status exec(walker *, const opinfo *, const nmb_tile *kernel, const nmb_tile *);
+static nmb_status exec_part(walker *, const opinfo *, const nmb_tile *kernel,
+                            const nmb_tile *);
 
 /* Views of some heads of each row are no rectangle: one head at a time, or failing
  * that one row. */
@@ -450,17 +503,17 @@ exec_pieces(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *
   if (t->b1 - t->b0 > 1)
     for (one.b0 = t->b0; one.b0 < t->b1; one.b0++) {
       one.b1 = one.b0 + 1;
-      NMB_TRY(exec(k, o, kernel, &one));
+      NMB_TRY(exec_part(k, o, kernel, &one));
     }
   else if (d > 0 && t->n0 % d == 0 && t->n1 - t->n0 > d)
     for (one.n0 = t->n0; one.n0 < t->n1; one.n0 = one.n1) {
       one.n1 = one.n0 + d;
-      NMB_TRY(exec(k, o, kernel, &one));
+      NMB_TRY(exec_part(k, o, kernel, &one));
     }
   else if (t->m1 - t->m0 > 1)
     for (one.m0 = t->m0; one.m0 < t->m1; one.m0++) {
       one.m1 = one.m0 + 1;
-      NMB_TRY(exec(k, o, kernel, &one));
+      NMB_TRY(exec_part(k, o, kernel, &one));
     }
   else
     nmb__panic("op %d: a tile is not a rectangle", (int)o->id);
@@ -468,7 +521,7 @@ exec_pieces(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *
 }
 
 static nmb_status
-exec(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
+exec_part(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
 {
   nmb_insn in = {.kind = NMB_INSN_EXEC,
                  .engine = k->w->engine,
@@ -483,6 +536,36 @@ exec(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
     set_place(k, &in, o, kernel);
   k->started = true;
   return k->sink(k->to, &in);
+}
+
+/* Where the op's tile of an inner value lies in its tensor; all columns if it is no
+ * rectangle. */
+static void
+set_origin(walker *k, const opinfo *o, const nmb_tile *tile)
+{
+  const nmb_tensor *y = &k->p->tensor[o->op->out[0]];
+  opinfo plain = {.id = o->id, .op = o->op, .s = o->s};
+  nmb_insn in = {.tile = *tile};
+  const nmb_operand *x = &in.opnd[0];
+  if (operands(k, &in, &plain))
+    while (!x->write)
+      x++;
+  else {
+    const int64_t len = nmb_tensor_count(y) / o->s.m;
+    in.nopnd = 0;
+    (void)value(k, &in, &plain, o->op->nin, len, tile->m0, tile->m1, 0, len);
+  }
+  k->origin[o - k->o] = (origin){x->offset, x->row_bytes, x->stride};
+}
+
+/* An op's part of a kernel tile. */
+static nmb_status
+exec(walker *k, const opinfo *o, const nmb_tile *kernel, const nmb_tile *tile)
+{
+  k->kernel = *kernel;
+  if (o->inner_out)
+    set_origin(k, o, tile);
+  return exec_part(k, o, kernel, tile);
 }
 
 /* Appending `new` to a cache writes every memory that keeps it: the engine's own by
@@ -729,6 +812,7 @@ walk_units(walker *k)
       any = &k->o[i];
   if (!any)
     return walk_tokens(k);
+  k->in_units = true;
   const nmb_step *s = k->step;
   const int64_t U = any->s.b, g = any->s.m, batch = k->p->spec.batch;
   const int64_t per = U % batch == 0 ? U / batch : 1, fresh = k->p->spec.fresh;
@@ -812,6 +896,7 @@ nmb__walk(nmb_run *run, const nmb__work *w, const nmb_step *step, const nmb_map 
               .sink = sink,
               .to = to};
   k.o = NMB_NEW(run, opinfo, w->nop);
+  k.origin = NMB_NEW(run, origin, w->nop);
   const opinfo *g = NULL;
   for (int i = 0; i < w->nop; i++) {
     /* It has more operands than an instruction holds. */
@@ -840,6 +925,25 @@ collect(void *to, const nmb_insn *in)
   list *l = to;
   nmb__insns_push(l->run, l->out, in);
   return NMB_OK;
+}
+
+int
+nmb__regions(const nmb_prog *p, nmb_id engine, nmb_id op, const nmb_tile *tile,
+             nmb__region *region, nmb_operand *opnd)
+{
+  const nmb__work w = {p, &op, 1, p->op[op].block, engine};
+  walker k = {.w = &w, .p = p, .e = &p->hw->engine[engine], .region = region};
+  const opinfo o = {.id = op, .op = &p->op[op], .s = nmb_op_space(p, op)};
+  nmb_insn in = {.tile = *tile};
+  if (o.op->code == NMB_OP_GLINEAR) {
+    const nmb_routing *r = &p->routing[nmb_op_int(o.op, "routing", 0)];
+    for (int64_t e = 0; e < tile->b0; e++)
+      k.expert_row += r->load[e];
+  }
+  if (!operands(&k, &in, &o))
+    return 0;
+  memcpy(opnd, in.opnd, (size_t)in.nopnd * sizeof *opnd);
+  return in.nopnd;
 }
 
 nmb_status

@@ -60,6 +60,19 @@ NMB_API bool nmb__needs_whole(const nmb_prog *, const nmb__work *w, nmb_id op, i
 /* Memories that keep the cache whose root is `cache`: a bit per memory. */
 NMB_API uint32_t nmb__cache_mems(const nmb_prog *, nmb_id cache, nmb_id writer_engine);
 
+/* What an operand is of its tensor, seen as rows of `len` elements: rows [m0, m1),
+ * columns [c0, c1).  arg: input of the op, or nin + output. */
+typedef struct nmb__region {
+  nmb_id tensor;
+  int arg;
+  int64_t len, m0, m1, c0, c1;
+} nmb__region;
+/* The operands of an instruction for the tile, one after another, with nothing in local
+ * memory; how many.  0: the tile is no rectangle of each operand.  Not for kvappend. */
+NMB_API int nmb__regions(const nmb_prog *, nmb_id engine, nmb_id op, const nmb_tile *,
+                         nmb__region *region /*[NMB_MAXOPND]*/,
+                         nmb_operand *opnd /*[NMB_MAXOPND]*/);
+
 /* Gets each instruction of a kernel in turn. */
 typedef nmb_status (*nmb__sink)(void *, const nmb_insn *);
 /* step: gives axis and part; its kernel is not looked at. */
