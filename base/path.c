@@ -178,8 +178,10 @@ search_list(nmb_run *run, const char *folder)
     p += len + (p[len] == ':');
   }
   if (at.source)
-    list[n++] = nmb_format(run, "%s/%s%s", at.source,
-                           strcmp(folder, "machines") ? "" : "hwsim/", folder);
+    list[n++] = nmb_format(
+        run, "%s/%s%s", at.source,
+        strcmp(folder, "machines") && strcmp(folder, "validation") ? "" : "hwsim/",
+        folder);
   else
     list[n++] = nmb_format(run, "%s/%s", installed(run, NMB_DATADIR), folder);
   return list;

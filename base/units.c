@@ -37,6 +37,15 @@ nmb__units_type(const char *type)
   return false;
 }
 
+double
+nmb__units_scale(const char *name)
+{
+  for (int i = 0; i < NUNIT; i++)
+    if (*name && !strcmp(units[i].name, name))
+      return units[i].times * pow(10, units[i].ten);
+  return 1;
+}
+
 static bool
 known(const char *name, size_t len)
 {

@@ -14,6 +14,8 @@ NMB_API nmb_status nmb__units_parse(nmb_run *, nmb_loc, const char *text,
                                     const char *type, double *out);
 /* The shortest text that parses back to the same value. */
 NMB_API const char *nmb__units_format(nmb_run *, double value, const char *type);
+/* Base units in one of `unit`; 1 for what is no physical unit ("cycle", "x"). */
+NMB_API double nmb__units_scale(const char *unit);
 NMB_API bool nmb__units_type(const char *type);  /* is there such a type? */
 NMB_API bool nmb__units_known(const char *unit); /* may an option or metric carry it? */
 NMB_API const char *

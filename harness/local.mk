@@ -5,6 +5,7 @@ libharness_la_SOURCES += harness/figure.c harness/figure.h harness/figure_spec.c
   harness/figure_data.c harness/figure_data.h harness/figure_draw.c harness/figure_draw.h \
   harness/figure_bars.c harness/figure_stacked.c harness/figure_points.c \
   harness/figure_waterfall.c harness/figure_kinds.h
+libharness_la_SOURCES += harness/ledger.c harness/ledger.h
 libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)
 libharness_la_LIBADD = libnmbench.la $(HDF5_LIBS) $(GSL_LIBS) $(LIBCONFIG_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
 nmbench_SOURCES = harness/main.c
@@ -20,7 +21,7 @@ nmbench_LDADD += $(JANSSON_LIBS)
 nmbench_SOURCES += harness/cmd_model.c
 nmbench_SOURCES += harness/cmd_compile.c
 nmbench_SOURCES += harness/cmd_sim.c
-nmbench_SOURCES += harness/cmd_systolic.c
+nmbench_SOURCES += harness/cmd_systolic.c harness/cmd_validate.c
 libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harness/experiment.h \
   harness/ablation.c harness/ablation.h harness/sweep.c harness/sweep.h \
   harness/journal.c harness/journal.h harness/worker.c harness/worker.h \

@@ -99,3 +99,9 @@ TESTS += tests/unit/test_array
 endif
 tests_unit_test_array_SOURCES = tests/unit/test_array.c tests/unit/unit.h
 tests_unit_test_array_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_ledger
+TESTS += tests/unit/test_ledger
+endif
+tests_unit_test_ledger_SOURCES = tests/unit/test_ledger.c tests/unit/unit.h
+tests_unit_test_ledger_LDADD = libharness.la $(UNIT_LDADD) $(JANSSON_LIBS) -lm
