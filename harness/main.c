@@ -26,6 +26,7 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_sim,
     &nmb__cmd_systolic,
     &nmb__cmd_validate,
+    &nmb__cmd_op,
     &nmb__cmd_plot,
 };
 enum { NCOMMAND = sizeof commands / sizeof *commands };

@@ -10,7 +10,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
 {
   nmb_cost *cost;
   double total = 0, engine = 0, memory = 0, chain = 0;
-  NMB_TRY(nmb_sim_costs(run, p, &cost));
+  NMB_TRY(nmb_sim_costs_at(run, p, nmb_sim_fidelity(run), &cost));
   for (int b = 0; b < p->nblock; b++) {
     nmb_bound k;
     NMB_TRY(nmb_sim_bound(run, p, b, cost, &k));
@@ -36,6 +36,8 @@ static const nmb_metric metrics[] = {
     {"bound_chain", "s", "less", "longest chain of dependences"},
     {0}};
 
+static const nmb_opt opts[] = {NMB_OPT_FIDELITY, {0}};
+
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -47,6 +49,7 @@ NMB_PLUGIN
     .limits = "takes the instructions as they are: another plan may have another bound; "
               "dependences "
               "through memory count only where regions match",
+    .opts = opts,
     .metrics = metrics,
     .reads = NMB_ALL,
     .evaluate = evaluate,

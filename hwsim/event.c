@@ -594,7 +594,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
                     "found %d engines, at most %d are simulated", p->hw->nengine,
                     MAXENGINE);
-  NMB_TRY(nmb_sim_costs(run, p, &cost));
+  NMB_TRY(nmb_sim_costs_at(run, p, nmb_sim_fidelity(run), &cost));
   for (int b = 0; b < p->nblock && !exact; b++) {
     NMB_TRY(run_block(run, p, b, cost, &block[b]));
     add(step, &block[b], (double)p->block[b].repeat);
@@ -627,6 +627,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
 static const nmb_opt opts[] = {
     {"exact", "bool", NULL, "false", "",
      "run every block of the order instead of each distinct one once"},
+    NMB_OPT_FIDELITY,
     {0}};
 static const nmb_metric metrics[] = {
     {"latency", "s", "less",

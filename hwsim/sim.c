@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/run.h"
 
 void
@@ -24,6 +25,95 @@ nmb_sim_costs(nmb_run *run, const nmb_prog *p, nmb_cost **out)
   *out = NMB_NEW(run, nmb_cost, p->ninsn + 1);
   for (int i = 0; i < p->ninsn; i++)
     NMB_TRY(nmb_insn_cost(run, p, &p->insn[i], &(*out)[i]));
+  return NMB_OK;
+}
+
+nmb_fidelity
+nmb_sim_fidelity(const nmb_run *run)
+{
+  return strcmp(nmb_opt_text(run, "fidelity"), "cycle") ? NMB_ANALYTIC : NMB_CYCLE;
+}
+
+/* What the cost of an instruction depends on, for models that look at nothing but
+ * the instruction, its op and the formats of its operands. */
+typedef struct costkey {
+  int32_t kind, engine, code, first, grouped;
+  int64_t tile[8];
+  nmb_place place;
+  int nopnd;
+  struct {
+    int32_t mem, write, role, dtype, group;
+    int64_t rows, row_bytes, stride;
+  } opnd[NMB_MAXOPND];
+} costkey;
+
+static void
+cost_key(const nmb_prog *p, const nmb_insn *in, costkey *k)
+{
+  const nmb_tile *t = &in->tile;
+  memset(k, 0, sizeof *k); /* padding is compared, too */
+  k->kind = (int32_t)in->kind;
+  k->engine = in->engine;
+  k->code = in->op == NMB_NONE ? -1 : (int32_t)p->op[in->op].code;
+  k->first = in->first;
+  /* rows of a grouped op depend on which experts they reach */
+  k->grouped = k->code == NMB_OP_GLINEAR ? in->op : -1;
+  const int64_t b0 = k->grouped >= 0 ? 0 : t->b0, m0 = k->grouped >= 0 ? 0 : t->m0;
+  const int64_t tile[8] = {t->b0 - b0, t->b1 - b0,    t->m0 - m0, t->m1 - m0,
+                           0,          t->n1 - t->n0, 0,          t->k1 - t->k0};
+  memcpy(k->tile, tile, sizeof tile);
+  k->place.channel0 = 0; /* where it is does not matter */
+  k->place.nchannel = in->place.nchannel;
+  k->place.banks = in->place.banks;
+  k->place.vectors = in->place.vectors;
+  k->place.rows_per_bank = in->place.rows_per_bank;
+  k->place.pages = in->place.pages;
+  k->place.bursts = in->place.bursts;
+  k->place.reuse = in->place.reuse;
+  k->place.opens = in->place.opens;
+  k->nopnd = in->nopnd;
+  for (int i = 0; i < in->nopnd; i++) {
+    const nmb_operand *o = &in->opnd[i];
+    const nmb_tensor *x = &p->tensor[o->tensor];
+    k->opnd[i].mem = o->mem;
+    k->opnd[i].write = o->write;
+    k->opnd[i].role = (int32_t)x->role;
+    k->opnd[i].dtype = (int32_t)x->dtype;
+    k->opnd[i].group = x->group;
+    k->opnd[i].rows = o->rows;
+    k->opnd[i].row_bytes = o->row_bytes;
+    k->opnd[i].stride = o->stride;
+  }
+}
+
+nmb_status
+nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cost **out)
+{
+  typedef struct memo {
+    costkey key;
+    int insn; /* + 1; 0: free */
+  } memo;
+  if (fidelity == NMB_ANALYTIC)
+    return nmb_sim_costs(run, p, out);
+  size_t mask = 63;
+  while (mask < (size_t)p->ninsn * 2)
+    mask = mask * 2 + 1;
+  memo *table = NMB_NEW(run, memo, mask + 1);
+  *out = NMB_NEW(run, nmb_cost, p->ninsn + 1);
+  for (int i = 0; i < p->ninsn; i++) {
+    costkey k;
+    cost_key(p, &p->insn[i], &k);
+    size_t at = (size_t)nmb__hash(&k, sizeof k) & mask;
+    while (table[at].insn && memcmp(&table[at].key, &k, sizeof k))
+      at = (at + 1) & mask;
+    if (table[at].insn) {
+      (*out)[i] = (*out)[table[at].insn - 1];
+      continue;
+    }
+    NMB_TRY(nmb_insn_cost_at(run, p, &p->insn[i], fidelity, NULL, &(*out)[i]));
+    table[at].key = k;
+    table[at].insn = i + 1;
+  }
   return NMB_OK;
 }
 

@@ -7,6 +7,6 @@ libnmbench_la_SOURCES += ir/plan.c
 libnmbench_la_SOURCES += ir/pipeline.c ir/pipeline.h
 libnmbench_la_SOURCES += ir/lower.h ir/lower.c ir/lower-layout.c ir/lower-step.c ir/lower-deps.c \
   ir/lower-buffers.c
-libnmbench_la_SOURCES += ir/machine.c ir/machine.h
+libnmbench_la_SOURCES += ir/machine.c ir/machine.h ir/machine-set.c
 libnmbench_la_SOURCES += ir/plan-mem.c ir/plan-sched.c
 libnmbench_la_SOURCES += ir/lower-view.c ir/lower-move.c ir/lower-cost.c ir/census.c ir/census.h

@@ -953,12 +953,22 @@ check_cost(nmb_run *run, const nmb_engine *e, const nmb_cost *c, int nmem)
 }
 
 nmb_status
-nmb_insn_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *insn, nmb_cost *out)
+nmb_insn_cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *insn,
+                 nmb_fidelity fidelity, const nmb_watch *watch, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[insn->engine];
   memset(out, 0, sizeof *out);
   if (insn->kind == NMB_INSN_SYNC) /* waiting is the simulator's part */
     return NMB_OK;
-  NMB_TRY(e->impl->cost(run, p, insn, out));
+  if (fidelity == NMB_CYCLE && e->impl->cycles)
+    NMB_TRY(e->impl->cycles(run, p, insn, watch, out));
+  else
+    NMB_TRY(e->impl->cost(run, p, insn, out));
   return check_cost(run, e, out, p->hw->nmem);
+}
+
+nmb_status
+nmb_insn_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *insn, nmb_cost *out)
+{
+  return nmb_insn_cost_at(run, p, insn, NMB_ANALYTIC, NULL, out);
 }

@@ -19,6 +19,10 @@ NMB_API nmb_status nmb__machine_load(nmb_run *, const char *name_or_path, nmb_hw
 /* As load, from text; `file` is for messages and gives the name. */
 NMB_API nmb_status nmb__machine_parse(nmb_run *, const char *file, const char *text,
                                       size_t len, nmb_hw **out);
+/* As load, with values changed: n texts "KEY=VALUE", KEY a path like
+ * "engines.pim.refresh", its end, or a parameter's name alone, or "devices". */
+NMB_API nmb_status nmb__machine_load_set(nmb_run *, const char *name_or_path, int n,
+                                         const char *const *set, nmb_hw **out);
 NMB_API void nmb__machine_free(nmb_hw *);
 /* All that determines the machine, defaults and overrides filled in, in the form
  * of a .hw file that reads back to the same machine.  Owned by the machine. */

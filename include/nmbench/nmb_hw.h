@@ -117,10 +117,37 @@ typedef struct nmb_cost {
 } nmb_cost;
 NMB_API double nmb_cost_seconds(const nmb_cost *); /* the sum of time[] */
 
+/* How closely a model looks: a closed form, or the commands one by one. */
+#define NMB_FIDELITY_MAP(X) X(ANALYTIC, "analytic") X(CYCLE, "cycle")
+typedef enum nmb_fidelity {
+#define X(id, name) NMB_##id,
+  NMB_FIDELITY_MAP(X)
+#undef X
+      NMB_NFIDELITY
+} nmb_fidelity;
+
+/* What an instruction makes its busiest channel do, as a model at NMB_CYCLE issues
+ * it: n commands `step` cycles apart, the first at `cycle` (1: the instruction's
+ * first), all to DRAM row `row` (-1: none).  isr: an instruction of the memory's own
+ * set rather than a command on its bus. */
+typedef struct nmb_command {
+  const char *name;
+  int64_t cycle, n, step, row;
+  bool isr;
+} nmb_command;
+typedef struct nmb_watch { /* who wants to know */
+  void (*command)(void *arg, const nmb_command *);
+  void *arg;
+} nmb_watch;
+
 /* Bytes that an operand names; rows that lie on each other (stride 0) count once. */
 NMB_API double nmb_operand_bytes(const nmb_operand *);
 /* Asks the model of the instruction's engine. */
 NMB_API nmb_status nmb_insn_cost(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *);
+/* The same at a fidelity; models that have no cycle-level form answer in closed
+ * form.  watch: (optional) is told of commands at NMB_CYCLE. */
+NMB_API nmb_status nmb_insn_cost_at(nmb_run *, const nmb_prog *, const nmb_insn *,
+                                    nmb_fidelity, const nmb_watch *, nmb_cost *);
 
 #ifdef __cplusplus
 }

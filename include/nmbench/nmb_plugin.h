@@ -44,6 +44,9 @@ typedef struct nmb_plugin {
   nmb_status (*transform)(nmb_run *, nmb_prog *);      /* a pass */
   nmb_status (*evaluate)(nmb_run *, const nmb_prog *); /* a simulator */
   nmb_status (*cost)(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *); /* a model */
+  /* (optional) a model at NMB_CYCLE; the watch is (optional), too */
+  nmb_status (*cycles)(nmb_run *, const nmb_prog *, const nmb_insn *, const nmb_watch *,
+                       nmb_cost *);
 } nmb_plugin;
 
 NMB_API const nmb_plugin *nmb_plugin_entry(void);

@@ -16,6 +16,16 @@ NMB_API void nmb_sim_range(const nmb_prog *, nmb_id block, int *first, int *end)
 /* The cost of each instruction of the program when it runs alone, in the run's
  * arena. */
 NMB_API nmb_status nmb_sim_costs(nmb_run *, const nmb_prog *, nmb_cost **out);
+/* The same at a fidelity; equal instructions are asked for once. */
+NMB_API nmb_status nmb_sim_costs_at(nmb_run *, const nmb_prog *, nmb_fidelity,
+                                    nmb_cost **out);
+/* The option every simulator with a choice of fidelity should have, and its value. */
+#define NMB_OPT_FIDELITY                                                                 \
+  {                                                                                      \
+    "fidelity", "enum", NULL, "analytic", "analytic|cycle",                              \
+        "engine models in closed form, or command by command where they can"             \
+  }
+NMB_API nmb_fidelity nmb_sim_fidelity(const nmb_run *);
 
 /* The share of its engine that an instruction occupies: channels of all channels
  * for an engine in memory, else 1.  An engine runs instructions at the same time

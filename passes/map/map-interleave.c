@@ -31,7 +31,7 @@ transform(nmb_run *run, nmb_prog *p)
 static const nmb_opt opts[] = {
     {"reuse", "int", "row", "32", "1..1024",
      "rows of a bank that share one filling of the input buffer"},
-    {"waste", "ratio", "1", "0.25", "0..8",
+    {"waste", "ratio", "1", "0.25", "0..65536",
      "rows start a new page if that costs at most this part of their bytes"},
     {0},
 };

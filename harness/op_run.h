@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Compiling and timing one op. */
+#ifndef NMB__OP_RUN_H
+#define NMB__OP_RUN_H
+
+#include "harness/op.h"
+#include "nmbench/nmb_hw.h"
+
+typedef struct nmb__opsetup {
+  const char *pipeline, *host; /* host: the pipeline that runs all there */
+  bool compare;                /* with the host */
+  const char *fidelity;
+  bool stamps;
+} nmb__opsetup;
+
+typedef struct nmb__oppart {
+  const char *name;
+  double value;
+} nmb__oppart;
+
+/* Commands of the busiest channel, in order of first appearance. */
+typedef struct nmb__opcount {
+  const char *name;
+  int64_t n;
+  bool isr;
+} nmb__opcount;
+typedef struct nmb__opcounts {
+  int n, cap;
+  nmb__opcount *v;
+} nmb__opcounts;
+
+typedef struct nmb__opresult {
+  const char *engine;   /* that does the op's MACs */
+  const char *fidelity; /* "analytic" where the engine's model has no other */
+  const char *limit;    /* cause that most of the time goes to */
+  double cycles, seconds, cycles_analytic, error; /* of the closed form, relative */
+  double joule, share, bound, host_seconds;       /* host_seconds 0: not asked */
+  int channels;                                   /* that work */
+  int ntime, nenergy, nstamp;
+  nmb__oppart *time, *energy;
+  nmb__opcounts counts;
+  nmb_command *stamp;
+} nmb__opresult;
+
+/* The passes that an op goes through without --pipeline; mapping: "" or ",reuse=1". */
+const char *nmb__op_pipeline(nmb_run *, bool on_host, const char *mapping);
+nmb_status nmb__op_run(nmb_run *, const nmb_hw *, const nmb__opspec *, int row,
+                       const nmb__opsetup *, nmb__opresult *out);
+/* Time in memory and on the host over the last key with several sizes, as a PDF. */
+nmb_status nmb__op_plot(nmb_run *, const nmb_hw *, const nmb__opspec *,
+                        const nmb__opresult *, const char *file);
+#endif

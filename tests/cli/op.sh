@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# op: one op compiled and timed; the public AiM simulator's GEMVs to the cycle.
+. "${srcdir:-.}/tests/lib.sh"
+
+cycles()
+{
+  sed -n 's/^  "cycles": \([0-9.]*\),*$/\1/p' "$tmp/out"
+}
+
+# ------------------------------------------------- the whole stack, both fidelities
+while IFS=, read -r out in channels reuse want; do
+  case $out in '#'*) continue ;; esac
+  for fidelity in analytic cycle; do
+    run op "gemv out=$out in=$in dtype=bf16" --machine aim-gddr6 --set refresh=off \
+      --set channels="$channels" --set reuse="$reuse" --fidelity $fidelity --json
+    expect 0 "gemv $out $in"
+    [ "$(cycles)" = "$want" ] ||
+      fail "gemv out=$out in=$in channels=$channels reuse=$reuse $fidelity: $(cycles) cycles, expected $want"
+  done
+done <"$srcdir/tests/data/aim_gemv.csv"
+
+# an option of the mapping may also be given in a pipeline
+run op 'gemv out=4096 in=4096' -M aim-gddr6 --set engines.pim.refresh=off --json \
+  -p 'legalize,fuse-none,dispatch-rule,map-interleave{reuse=1},sched-inorder,mem-bump,emit-queues'
+expect 0 "op -p"
+[ "$(cycles)" = 9664 ] || fail "op -p: $(cycles) cycles, expected 9664"
+
+run op 'gemv out=1024,4096 in=4096' -M aim-gddr6 --host
+expect 0 table
+says out " 1024 "
+says out " 4096 "
+run op 'attention heads=32 kv_heads=8 kv_len=100 batch=3' -M aim-gddr6 --json
+expect 0 attention
+run op 'gemm m=16 n=64 k=100 dtype=int8' -M gpu-a100 --json
+expect 0 gemm
+if command -v python3 >/dev/null; then
+  run op 'gemv out=1024,4096 in=1024,4096' -M aim-gddr6 --json --host
+  python3 - "$tmp/out" <<'E' || fail "op --json"
+import json, math, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert [(r["sizes"]["out"], r["sizes"]["in"]) for r in rows] == [
+    (1024, 1024), (1024, 4096), (4096, 1024), (4096, 4096)]
+for r in rows:
+    assert math.isclose(sum(r["energy"].values()), r["energy_total"], rel_tol=1e-9), r
+    assert math.isclose(sum(r["time_parts"].values()), r["time"], rel_tol=1e-9), r
+    assert 0 < r["bound"] <= r["time"] * (1 + 1e-12) and 0 < r["share_of_peak"] < 1, r
+    assert r["host_time"] > r["time"], r
+E
+fi
+
+# -------------------------------------------------------------------------- errors
+for spec in 'gemvv out=3 in=3' 'gemv out=3' 'gemv out=3 in=0' 'gemv out=3 in=3 inn=4' \
+  'gemv out=3 in=3 dtype=bf61' 'gemv out=3 in=3 in=4' 'gemv out in=3' '' \
+  'attention heads=7 kv_heads=2 kv_len=9' 'gemv out=99999999999999999999 in=1'; do
+  run op "$spec" -M aim-gddr6
+  expect 2 "op '$spec'"
+  [ "$(wc -l <"$tmp/err")" = 1 ] || fail "op '$spec': not one error: $(cat "$tmp/err")"
+done
+for set in refesh=off refresh=perhaps refresh channels=-1 devices=many pim.nothing=1; do
+  run op 'gemv out=32 in=32' -M aim-gddr6 --set $set
+  expect 2 "--set $set"
+done
+run op 'gemv out=32 in=32'
+expect 2 "no machine"
+says err "expected --machine"
+exit $bad
