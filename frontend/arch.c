@@ -6,15 +6,13 @@
 
 #include "base/hash.h"
 #include "base/near.h"
-#include "frontend/config.h"
+#include "frontend/arch.h"
 #include "frontend/quant.h"
 
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
                                                  "relu", "relu2", "swiglu-oai"};
 static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk-softmax",
                                                      "sparsemixer"};
-static const char *const rope_names[NMB__NROPE] = {"default", "linear",  "llama3",
-                                                   "yarn",    "dynamic", "longrope"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
                                           "parallel2"};
@@ -33,12 +31,6 @@ nmb__score_name(int64_t s)
 }
 
 const char *
-nmb__rope_name(int64_t k)
-{
-  return rope_names[k];
-}
-
-const char *
 nmb__arch_name(const nmb__arch *a)
 {
   return a->name;
@@ -50,28 +42,14 @@ nmb__arch_hash(const nmb__arch *a)
   return a->hash;
 }
 
-/* State of one resolution. */
-typedef struct builder {
-  nmb_run *run;
-  nmb_loc top; /* the file */
-  nmb__config c;
-  nmb__arch *a;
-} builder;
-
-#define I(b, id) ((b)->c.set[NMB__F_##id].i)
-#define R(b, id) ((b)->c.set[NMB__F_##id].r)
-#define S(b, id) ((b)->c.set[NMB__F_##id].s)
-#define J(b, id) ((b)->c.set[NMB__F_##id].j)
-
-/* "hidden_size" if the file gave it, else our own word. */
-static const char *
-spelled(const builder *b, nmb__field f)
+const char *
+nmb__spelled(const builder *b, nmb__field f)
 {
   return b->c.set[f].key ? b->c.set[f].key : nmb__field_name(f);
 }
 
-static nmb_loc
-place(const builder *b, nmb__field f)
+nmb_loc
+nmb__place(const builder *b, nmb__field f)
 {
   return b->c.set[f].loc.file ? b->c.set[f].loc : b->top;
 }
@@ -85,12 +63,12 @@ choose(const builder *b, nmb__field f, const char *const *names, int n, int64_t 
       *out = i;
       return NMB_OK;
     }
-  return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, f), "%s '%s' is not supported%s",
-                  spelled(b, f), s, nmb__hint(b->run, s, names, n));
+  return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, f), "%s '%s' is not supported%s",
+                  nmb__spelled(b, f), s, nmb__hint(b->run, s, names, n));
 }
 
-static nmb_status
-need(const builder *b, nmb__field f)
+nmb_status
+nmb__need(const builder *b, nmb__field f)
 {
   if (b->c.set[f].i > 0)
     return NMB_OK;
@@ -114,97 +92,6 @@ act_choose(builder *b, int64_t *out)
   return choose(b, NMB__F_ACT, act_names, NMB__NACT, out);
 }
 
-/* ------------------------------------------------------------------- rope */
-/* A number of the scaling object; dflt where it is absent. */
-static nmb_status
-scaling_number(const builder *b, const json_t *j, const char *key, double dflt,
-               double *out)
-{
-  const json_t *v = json_object_get(j, key);
-  *out = v ? json_number_value(v) : dflt;
-  if (v && !json_is_null(v) && (!json_is_number(v) || !(*out > 0 && *out <= 1e12)))
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_ROPE_SCALING),
-                    "%s.%s: found %s, expected a number above 0",
-                    spelled(b, NMB__F_ROPE_SCALING), key, nmb__json_show(b->run, v));
-  if (json_is_null(v))
-    *out = dflt;
-  return NMB_OK;
-}
-
-static nmb_status
-scaling_kind(const builder *b, const json_t *j, int64_t *kind)
-{
-  const json_t *t = json_object_get(j, "rope_type");
-  if (!t)
-    t = json_object_get(j, "type");
-  const char *s = json_string_value(t);
-  for (int i = 0; s && i < NMB__NROPE; i++)
-    if (!strcmp(rope_names[i], s)) {
-      *kind = i;
-      return NMB_OK;
-    }
-  return nmb_fail(
-      b->run, NMB_UNSUPPORTED, place(b, NMB__F_ROPE_SCALING),
-      "%s.type: found %s, expected one of default, linear, llama3, yarn, dynamic, "
-      "longrope",
-      spelled(b, NMB__F_ROPE_SCALING), t ? nmb__json_show(b->run, t) : "nothing");
-}
-
-static double
-yarn_m(double factor, double m)
-{
-  return factor > 1 ? 0.1 * m * log(factor) + 1 : 1;
-}
-
-/* *score: factor on the score scale, from DeepSeek's form of YaRN. */
-static nmb_status
-rope_resolve(const builder *b, int64_t width, nmb__rope *out, double *score)
-{
-  *score = 1;
-  out->theta = R(b, THETA);
-  out->factor = out->attention = 1;
-  double share = R(b, ROTARY_FACTOR);
-  const json_t *j = J(b, ROPE_SCALING);
-  if (j) {
-    double all = 0, m = 0;
-    NMB_TRY(scaling_kind(b, j, &out->kind));
-    NMB_TRY(scaling_number(b, j, "rope_theta", out->theta, &out->theta));
-    NMB_TRY(scaling_number(b, j, "partial_rotary_factor", share, &share));
-    NMB_TRY(scaling_number(b, j, "factor", 1, &out->factor));
-    NMB_TRY(scaling_number(b, j, "mscale", 0, &m));
-    NMB_TRY(scaling_number(b, j, "mscale_all_dim", 0, &all));
-    if (out->kind == NMB__ROPE_DYNAMIC && json_object_get(j, "alpha") && width > 2) {
-      double alpha; /* Hunyuan: a fixed base instead of one that follows the length */
-      NMB_TRY(scaling_number(b, j, "alpha", 1, &alpha));
-      out->theta *= pow(alpha, (double)width / (double)(width - 2));
-      out->kind = NMB__ROPE_PLAIN;
-    }
-    if (out->kind == NMB__ROPE_YARN) {
-      out->attention = yarn_m(out->factor, m > 0 ? m : 1) / yarn_m(out->factor, all);
-      NMB_TRY(scaling_number(b, j, "attention_factor", out->attention, &out->attention));
-      if (all > 0)
-        *score = yarn_m(out->factor, all) * yarn_m(out->factor, all);
-    }
-  }
-  if (out->kind == NMB__ROPE_LONG && I(b, CONTEXT_BASE) > 1 &&
-      I(b, CONTEXT) > I(b, CONTEXT_BASE))
-    out->attention = sqrt(1 + log((double)I(b, CONTEXT) / (double)I(b, CONTEXT_BASE)) /
-                                  log((double)I(b, CONTEXT_BASE)));
-  if (share > 1)
-    return nmb_fail(b->run, NMB_BADINPUT, b->top,
-                    "rotary share is %g, expected at most 1", share);
-  if (strcmp(S(b, POSITION), "rope"))
-    *out = (nmb__rope){0};
-  else
-    out->dims = I(b, ROTARY_DIM) ? I(b, ROTARY_DIM) : (int64_t)(share * (double)width);
-  if (out->dims > width || out->dims % 2)
-    return nmb_fail(
-        b->run, NMB_BADINPUT, b->top,
-        "%ld of %ld dimensions rotate, expected an even number of at most %ld",
-        (long)out->dims, (long)width, (long)width);
-  return NMB_OK;
-}
-
 /* -------------------------------------------------------------- attention */
 static nmb_status
 mla_resolve(const builder *b, nmb__attn *t)
@@ -214,13 +101,36 @@ mla_resolve(const builder *b, nmb__attn *t)
   t->kv_rank = I(b, KV_RANK);
   t->d_nope = I(b, D_NOPE);
   t->d_rope = I(b, D_ROPE);
-  NMB_TRY(need(b, NMB__F_KV_RANK));
-  NMB_TRY(need(b, NMB__F_D_NOPE));
-  NMB_TRY(need(b, NMB__F_D_ROPE));
-  NMB_TRY(need(b, NMB__F_V_DIM));
+  NMB_TRY(nmb__need(b, NMB__F_KV_RANK));
+  NMB_TRY(nmb__need(b, NMB__F_D_NOPE));
+  NMB_TRY(nmb__need(b, NMB__F_D_ROPE));
+  NMB_TRY(nmb__need(b, NMB__F_V_DIM));
   t->kv_heads = t->heads; /* the file's number of key heads is not used */
   t->dk = t->d_nope + t->d_rope;
   t->dv = I(b, V_DIM);
+  return NMB_OK;
+}
+
+/* Ministral 3: queries grow with the position; the object of the rotation says it. */
+static nmb_status
+stretch_resolve(const builder *b, nmb__attn *t)
+{
+  const json_t *beta = json_object_get(J(b, ROPE_SCALING), "llama_4_scaling_beta");
+  t->stretch = R(b, STRETCH);
+  if (beta && !json_is_null(beta)) {
+    t->stretch = json_number_value(beta);
+    if (!json_is_number(beta) || !(t->stretch >= 0 && t->stretch <= 1e3))
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_ROPE_SCALING),
+                      "%s.llama_4_scaling_beta: found %s, expected a number from 0",
+                      nmb__spelled(b, NMB__F_ROPE_SCALING),
+                      nmb__json_show(b->run, beta));
+  }
+  if (!(t->stretch > 0))
+    return NMB_OK;
+  t->stretch_every = I(b, STRETCH_EVERY) ? I(b, STRETCH_EVERY) : (int64_t)t->rope.orig;
+  t->stretch_from = I(b, STRETCH_FROM);
+  if (t->stretch_every < 1)
+    return nmb__need(b, NMB__F_STRETCH_EVERY);
   return NMB_OK;
 }
 
@@ -228,7 +138,7 @@ static nmb_status
 attn_resolve(const builder *b, bool window, nmb__attn *t)
 {
   static const char *const yes_no[] = {"no", "yes", "follow"};
-  NMB_TRY(need(b, NMB__F_HEADS));
+  NMB_TRY(nmb__need(b, NMB__F_HEADS));
   t->heads = I(b, HEADS);
   t->kv_heads = I(b, KV_HEADS) ? I(b, KV_HEADS) : t->heads;
   if (window && I(b, WINDOW_HEADS))
@@ -240,13 +150,13 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
   if (I(b, MLA))
     NMB_TRY(mla_resolve(b, t));
   if (t->heads % t->kv_heads)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_KV_HEADS),
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_KV_HEADS),
                     "%s is %ld, expected a divisor of the %ld query heads",
-                    spelled(b, NMB__F_KV_HEADS), (long)t->kv_heads, (long)t->heads);
+                    nmb__spelled(b, NMB__F_KV_HEADS), (long)t->kv_heads, (long)t->heads);
   if (t->dk < 1)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_HEADS),
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_HEADS),
                     "%s is %ld, expected at most the hidden width %ld",
-                    spelled(b, NMB__F_HEADS), (long)t->heads, (long)I(b, HIDDEN));
+                    nmb__spelled(b, NMB__F_HEADS), (long)t->heads, (long)I(b, HIDDEN));
   t->bias = I(b, ATTN_BIAS);
   t->sink = I(b, SINK) || (window && I(b, WINDOW_SINK));
   t->clip = R(b, QKV_CLIP);
@@ -257,7 +167,11 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
   if (I(b, QK_NORM_ON))
     NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 3, &t->qk_norm));
   double score;
-  NMB_TRY(rope_resolve(b, t->mla ? t->d_rope : t->dk, &t->rope, &score));
+  NMB_TRY(
+      nmb__rope_resolve(b, t->mla ? t->d_rope : t->dk, window, &t->rope, &score));
+  if (!t->mla)
+    score = 1; /* others leave the scale of scores as it is */
+  NMB_TRY(stretch_resolve(b, t));
   t->alibi = !strcmp(S(b, POSITION), "alibi");
   t->cap = R(b, CAP);
   t->scale = R(b, SCALE) > 0
@@ -267,13 +181,13 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
 }
 
 /* Element i of a list with one per layer. */
-static nmb_status
-list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
+nmb_status
+nmb__list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
 {
   const json_t *j = b->c.set[f].j;
   if (!json_is_array(j) || json_array_size(j) != (size_t)b->a->nlayer)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, f),
-                    "%s: found %zu entries, expected %ld", spelled(b, f),
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, f),
+                    "%s: found %zu entries, expected %ld", nmb__spelled(b, f),
                     json_array_size(j), (long)b->a->nlayer);
   *out = json_array_get(j, (size_t)i);
   return NMB_OK;
@@ -285,7 +199,7 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
   *window = I(b, WINDOW_ON) ? I(b, WINDOW) : 0;
   if (J(b, LAYER_TYPES)) {
     const json_t *v = NULL;
-    NMB_TRY(list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+    NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
     const char *s = json_string_value(v);
     if (json_is_integer(v)) /* 1: with the window */
       s = json_integer_value(v) == 0   ? "full_attention"
@@ -294,14 +208,14 @@ window_resolve(const builder *b, int64_t layer, int64_t *window)
     if (s && !strcmp(s, "full_attention"))
       *window = 0;
     else if (!s || strcmp(s, "sliding_attention"))
-      return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_LAYER_TYPES),
+      return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_LAYER_TYPES),
                       "%s.%ld: found %s, expected full_attention or sliding_attention",
-                      spelled(b, NMB__F_LAYER_TYPES), (long)layer,
+                      nmb__spelled(b, NMB__F_LAYER_TYPES), (long)layer,
                       nmb__json_show(b->run, v));
     else if (!I(b, WINDOW))
-      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_LAYER_TYPES),
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_LAYER_TYPES),
                       "%s.%ld is sliding_attention, but there is no sliding_window",
-                      spelled(b, NMB__F_LAYER_TYPES), (long)layer);
+                      nmb__spelled(b, NMB__F_LAYER_TYPES), (long)layer);
     return NMB_OK;
   }
   if (layer < I(b, WINDOW_FROM))
@@ -320,20 +234,20 @@ routed(const builder *b, int64_t layer, bool *out)
          layer % every == (off < 0 ? every - 1 : off % every);
   if (J(b, MOE_LAYERS)) {
     const json_t *v = NULL;
-    NMB_TRY(list_at(b, NMB__F_MOE_LAYERS, layer, &v));
+    NMB_TRY(nmb__list_at(b, NMB__F_MOE_LAYERS, layer, &v));
     *out = json_integer_value(v) == 1;
     if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1)
-      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_MOE_LAYERS),
-                      "%s.%ld: found %s, expected 0 or 1", spelled(b, NMB__F_MOE_LAYERS),
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MOE_LAYERS),
+                      "%s.%ld: found %s, expected 0 or 1", nmb__spelled(b, NMB__F_MOE_LAYERS),
                       (long)layer, nmb__json_show(b->run, v));
   }
   const json_t *j = J(b, DENSE_LAYERS);
   for (size_t i = 0; i < json_array_size(j); i++) {
     const json_t *v = json_array_get(j, i);
     if (!json_is_integer(v))
-      return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_DENSE_LAYERS),
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_DENSE_LAYERS),
                       "%s.%zu: found %s, expected the number of a layer",
-                      spelled(b, NMB__F_DENSE_LAYERS), i, nmb__json_show(b->run, v));
+                      nmb__spelled(b, NMB__F_DENSE_LAYERS), i, nmb__json_show(b->run, v));
     if (json_integer_value(v) == layer)
       *out = false;
   }
@@ -344,12 +258,12 @@ static nmb_status
 groups_check(const builder *b, const nmb__moe *m)
 {
   if (m->topk > m->experts || m->topk < 1)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_TOPK),
-                    "%s is %ld, expected 1 to %ld", spelled(b, NMB__F_TOPK),
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_TOPK),
+                    "%s is %ld, expected 1 to %ld", nmb__spelled(b, NMB__F_TOPK),
                     (long)m->topk, (long)m->experts);
   if (m->groups < 1 || m->experts % m->groups || m->topk_groups < 1 ||
       m->topk_groups > m->groups || m->topk > m->experts / m->groups * m->topk_groups)
-    return nmb_fail(b->run, NMB_BADINPUT, place(b, NMB__F_GROUPS),
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_GROUPS),
                     "%ld experts in %ld groups, of which %ld are kept, cannot give %ld",
                     (long)m->experts, (long)m->groups, (long)m->topk_groups,
                     (long)m->topk);
@@ -380,7 +294,7 @@ moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
   if (I(b, EXPERT_FFN))
     m->expert.width = I(b, EXPERT_FFN);
   if (m->expert.width < 1)
-    return need(b, NMB__F_EXPERT_FFN);
+    return nmb__need(b, NMB__F_EXPERT_FFN);
   m->shared = m->expert;
   m->shared.bias = 0;
   m->shared.width = I(b, SHARED_FFN) ? I(b, SHARED_FFN) : I(b, SHARED) * m->expert.width;
@@ -404,17 +318,12 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   l->sub_norm = I(b, SUB_NORM);
   NMB_TRY(window_resolve(b, i, &l->attn.window));
   NMB_TRY(attn_resolve(b, l->attn.window > 0, &l->attn));
-  if (l->attn.window && R(b, THETA_WINDOW) > 0 && l->attn.rope.dims)
-    l->attn.rope = (nmb__rope){.dims = l->attn.rope.dims,
-                               .theta = R(b, THETA_WINDOW),
-                               .factor = 1,
-                               .attention = 1};
   NMB_TRY(act_choose(b, &dense.act));
   NMB_TRY(routed(b, i, &moe));
   if (moe)
     return moe_resolve(b, &dense, &l->moe);
   if (!dense.width)
-    return need(b, NMB__F_FFN);
+    return nmb__need(b, NMB__F_FFN);
   l->ffn = dense;
   return NMB_OK;
 }
@@ -468,13 +377,13 @@ ends_resolve(const builder *b, nmb__arch *a)
   if (kind == 1) {
     a->positions = (I(b, POSITION_ROWS) ? I(b, POSITION_ROWS) : I(b, CONTEXT));
     if (!a->positions)
-      return need(b, NMB__F_CONTEXT);
+      return nmb__need(b, NMB__F_CONTEXT);
     a->positions += I(b, POSITION_EXTRA);
   }
   if (I(b, EMBED_WIDTH) && I(b, EMBED_WIDTH) != a->hidden)
-    return nmb_fail(b->run, NMB_UNSUPPORTED, place(b, NMB__F_EMBED_WIDTH),
+    return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_EMBED_WIDTH),
                     "%s is %ld, another width than hidden (%ld), which is not supported",
-                    spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH),
+                    nmb__spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH),
                     (long)a->hidden);
   a->embed_norm = I(b, EMBED_NORM);
   a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
@@ -489,9 +398,9 @@ resolve(builder *b)
 {
   nmb__arch *a = b->a;
   a->family = b->c.family;
-  NMB_TRY(need(b, NMB__F_HIDDEN));
-  NMB_TRY(need(b, NMB__F_LAYERS));
-  NMB_TRY(need(b, NMB__F_VOCAB));
+  NMB_TRY(nmb__need(b, NMB__F_HIDDEN));
+  NMB_TRY(nmb__need(b, NMB__F_LAYERS));
+  NMB_TRY(nmb__need(b, NMB__F_VOCAB));
   a->hidden = I(b, HIDDEN);
   a->vocab = I(b, VOCAB);
   a->nlayer = I(b, LAYERS);

@@ -16,7 +16,7 @@ typedef struct maker {
   nmb_prog *p;
   const nmb__arch *a;
   const nmb__layer *l;
-  nmb_id block, pos;
+  nmb_id block, pos, factors;
   int64_t batch, fresh, T;
 } maker;
 
@@ -119,19 +119,72 @@ norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
   return out;
 }
 
+/* longrope: which list applies depends on how long the sequences have become. */
+static nmb_id
+rope_factors(maker *m, const nmb__rope *r)
+{
+  const bool far = (double)(m->p->spec.context + m->fresh) > r->orig;
+  const char *name = far ? NMB__ROPE_LONG_FACTORS : NMB__ROPE_SHORT_FACTORS;
+  if (m->factors == NMB_NONE)
+    m->factors = tensor(m, name, NMB_ROLE_INPUT, NMB_DT_F32, 0, 1,
+                        (int64_t[]){m->a->rope_factors});
+  return m->factors;
+}
+
+static void
+rope_scaling(maker *m, const nmb__rope *r, nmb_id op)
+{
+  const bool far = (double)(m->p->spec.context + m->fresh) > r->orig;
+  const double attention =
+      r->kind == NMB__ROPE_LONG && !far ? r->attention_short : r->attention;
+  const nmb_attr attr[] = {
+      NMB_REAL("factor", r->factor),       NMB_REAL("orig", r->orig),
+      NMB_REAL("low", r->low),             NMB_REAL("high", r->high),
+      NMB_REAL("beta_fast", r->beta_fast), NMB_REAL("beta_slow", r->beta_slow),
+  };
+  nmb_op_attr_set(m->p, op, NMB_SYM("scaling", nmb__rope_name(r->kind)));
+  for (size_t i = 0; i < sizeof attr / sizeof *attr; i++)
+    if (attr[i].r > 0)
+      nmb_op_attr_set(m->p, op, attr[i]);
+  if (r->kind == NMB__ROPE_YARN)
+    nmb_op_attr_set(m->p, op, NMB_INT("truncate", r->truncate));
+  if (attention < 1 || attention > 1)
+    nmb_op_attr_set(m->p, op, NMB_REAL("attention", attention));
+}
+
 static nmb_id
 rope(maker *m, const nmb__rope *r, nmb_id x, nmb_id out)
 {
   if (m->pos == NMB_NONE)
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
-  const nmb_id op = op_add(m, NMB_OP_ROPE, 2, (nmb_id[]){x, m->pos}, out);
+  const nmb_id f =
+      r->kind == NMB__ROPE_LONG && r->dims ? rope_factors(m, r) : NMB_NONE;
+  const nmb_id op = op_add(m, NMB_OP_ROPE, 3, (nmb_id[]){x, m->pos, f}, out);
   nmb_op_attr_set(m->p, op, NMB_INT("dims", r->dims));
-  nmb_op_attr_set(m->p, op, NMB_REAL("theta", r->theta));
-  if (r->kind == NMB__ROPE_PLAIN)
-    return out;
-  nmb_op_attr_set(m->p, op, NMB_SYM("scaling", nmb__rope_name(r->kind)));
-  nmb_op_attr_set(m->p, op, NMB_REAL("factor", r->factor));
-  nmb_op_attr_set(m->p, op, NMB_REAL("attention", r->attention));
+  nmb_op_attr_set(m->p, op, NMB_REAL("theta", r->dims ? r->theta : 1));
+  if (r->adjacent)
+    nmb_op_attr_set(m->p, op, NMB_SYM("pairs", "adjacent"));
+  if (r->live != r->dims)
+    nmb_op_attr_set(m->p, op, NMB_INT("live", r->live));
+  if (r->kind != NMB__ROPE_PLAIN)
+    rope_scaling(m, r, op);
+  return out;
+}
+
+/* Rotates queries, and stretches them with the position. */
+static nmb_id
+rope_query(maker *m, nmb_id x, int64_t heads, int64_t d)
+{
+  const nmb__attn *t = &m->l->attn;
+  if (!t->rope.dims && !(t->stretch > 0))
+    return x;
+  const nmb_id out = rope(m, &t->rope, x, act3(m, "q", m->T, heads, d));
+  if (t->stretch > 0) {
+    const nmb_id op = m->p->tensor[out].def;
+    nmb_op_attr_set(m->p, op, NMB_REAL("stretch", t->stretch));
+    nmb_op_attr_set(m->p, op, NMB_INT("stretch_every", t->stretch_every));
+    nmb_op_attr_set(m->p, op, NMB_INT("stretch_from", t->stretch_from));
+  }
   return out;
 }
 
@@ -200,7 +253,9 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
   if (qk != NMB__QKNORM_NONE)
     y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d,
              act3(m, which, m->T, n, d));
-  if (position && t->rope.dims)
+  if (position && !strcmp(which, "q"))
+    y = rope_query(m, y, n, d);
+  else if (position && t->rope.dims)
     y = rope(m, &t->rope, y, act3(m, which, m->T, n, d));
   return y;
 }
@@ -255,8 +310,7 @@ mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr)
       split(m, q, 0, t->d_nope, act3(m, "q_nope", m->T, t->heads, t->d_nope));
   nmb_id qr =
       split(m, q, t->d_nope, t->d_rope, act3(m, "q_rope", m->T, t->heads, t->d_rope));
-  if (t->rope.dims)
-    qr = rope(m, &t->rope, qr, act3(m, "q_rope", m->T, t->heads, t->d_rope));
+  qr = rope_query(m, qr, t->heads, t->d_rope);
   const nmb_id kn = expand(m, "attn.k_up", c, t->d_nope);
   const nmb_id v = expand(m, "attn.v_up", c, t->dv);
   const nmb_id sr = act3(m, "scores_rope", m->batch, m->fresh * t->heads, S);
@@ -475,7 +529,7 @@ static void
 block_begin(maker *m, const char *name)
 {
   m->block = nmb_block_add(m->p, block_unique(m, name));
-  m->pos = NMB_NONE;
+  m->pos = m->factors = NMB_NONE;
 }
 
 static void

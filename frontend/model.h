@@ -51,10 +51,14 @@ enum {
   NMB__NROPE
 };
 
+/* The numbers of op rope; those that a kind does not use are 0. */
 typedef struct nmb__rope {
-  int64_t dims; /* that rotate, of the head's (or of the rotating part of an MLA head) */
-  int64_t kind; /* of scaling */
-  double theta, factor, attention; /* attention: factor on cos and sin */
+  int64_t dims, live; /* of the head, or of the rotating part of an MLA head */
+  int64_t kind;       /* of scaling */
+  int64_t adjacent;   /* pairs are (2j, 2j+1) */
+  int64_t truncate;
+  double theta, factor, orig, low, high, beta_fast, beta_slow;
+  double attention, attention_short; /* on cos and sin; short: up to `orig` (longrope) */
 } nmb__rope;
 
 typedef struct nmb__attn {
@@ -66,6 +70,9 @@ typedef struct nmb__attn {
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
   nmb__rope rope;
+  /* queries times 1 + stretch * ln(1 + floor((position + from) / every)); 0: not */
+  double stretch;
+  int64_t stretch_every, stretch_from;
 } nmb__attn;
 
 typedef struct nmb__ffn {
@@ -127,6 +134,8 @@ typedef struct nmb__arch {
   const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */
   const int *first;    /* [ndistinct] a layer that has the spec */
   nmb__format embed, head, final_norm;
+  int64_t rope_factors; /* longrope: divisors of the frequencies; 0: none */
+  const double *rope_short, *rope_long;
   int nnote;
   const nmb__key_note *note;
 } nmb__arch;
@@ -145,6 +154,9 @@ NMB_API uint64_t nmb__arch_hash(const nmb__arch *);
 NMB_API const char *nmb__act_name(int64_t);
 NMB_API const char *nmb__score_name(int64_t);
 NMB_API const char *nmb__rope_name(int64_t);
+/* Inputs of a graph that hold the rope_short and rope_long of its architecture. */
+#define NMB__ROPE_SHORT_FACTORS "rope.short"
+#define NMB__ROPE_LONG_FACTORS "rope.long"
 
 typedef struct nmb__routing_spec {
   const char *kind; /* "uniform", "zipf" or "balanced" */

@@ -292,8 +292,9 @@ plain_operands(walker *k, nmb_insn *in, const opinfo *o)
     bool ok;
     if (n == all)
       ok = value(k, in, o, i, o->s.n, t->m0, t->m1, t->n0, t->n1);
-    else if (i < op->nin && (n % o->s.m || nmb_tensor_resident(x)))
-      ok = all_of(k, in, o, i); /* weights of a norm, scalars */
+    else if (i < op->nin && (n % o->s.m || nmb_tensor_resident(x) ||
+                             (op->code == NMB_OP_ROPE && i == 2)))
+      ok = all_of(k, in, o, i); /* weights of a norm, scalars, factors of rope */
     else
       ok = value(k, in, o, i, len, t->m0, t->m1, 0, len);
     if (!ok)

@@ -237,7 +237,18 @@ static nmb_status
 check_rope(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
-  NMB_TRY(want_int(c, "dims", 2, x->dim[x->rank - 1]));
+  const int64_t d = x->dim[x->rank - 1], dims = nmb_op_int(c->o, "dims", 0);
+  const char *pairs = nmb_op_sym(c->o, "pairs", "half");
+  NMB_TRY(want_int(c, "dims", 0, d));
+  NMB_TRY(want(c, "dims that make no pair", dims % 2, 0));
+  NMB_TRY(want_int(c, "first", 0, d - dims));
+  NMB_TRY(want_int(c, "live", 0, dims));
+  if (strcmp(pairs, "half") && strcmp(pairs, "adjacent"))
+    return want_text(c, "pairs", pairs, "half or adjacent");
+  if (nmb_op_attr(c->o, "stretch"))
+    NMB_TRY(want_int(c, "stretch_every", 1, INT64_MAX));
+  if (c->o->nin > 2)
+    NMB_TRY(want(c, "factors", nmb_tensor_count(c->in[2]), dims / 2));
   NMB_TRY(want_int32(c, "the positions", c->in[1]));
   NMB_TRY(want(c, "positions", nmb_tensor_count(c->in[1]), x->dim[0]));
   return want_same(c, "the output", c->out[0], x);

@@ -65,7 +65,7 @@ NMB_API int nmb_dtype_find(const char *name); /* NMB_NONE if unknown */
 #define NMB_MAXRANK 5
 #define NMB_MAXIN 9
 #define NMB_MAXOUT 2
-#define NMB_MAXATTR 10
+#define NMB_MAXATTR 20
 
 /* X(id, name): what a tensor is; weights, caches and states are resident */
 #define NMB_ROLE_MAP(X)                                                        \
