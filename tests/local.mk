@@ -4,3 +4,4 @@ include tests/cli/local.mk
 include tests/conformance/local.mk
 include tests/fuzz/local.mk
 include tests/golden/local.mk
+include tests/weights.mk

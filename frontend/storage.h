@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Stored numbers of weight files, and their exact values as floats. */
+#ifndef NMB__STORAGE_H
+#define NMB__STORAGE_H
+
+#include "nmbench/nmb_ir.h"
+
+typedef enum nmb__storage {
+#define X(id, name, elems, bytes, decoder, gguf, st) NMB__ST_##id,
+#include "frontend/storage.def"
+#undef X
+  NMB__NSTORAGE
+} nmb__storage;
+
+typedef struct nmb__storage_info {
+  const char *name;
+  int elems, bytes;                                       /* of a block */
+  void (*decode)(const uint8_t *, int64_t n, float *out); /* n blocks */
+  int gguf;                                               /* -1: not in GGUF files */
+  const char *safetensors;                                /* "": not in such files */
+} nmb__storage_info;
+
+NMB_API const nmb__storage_info *nmb__storage_get(nmb__storage);
+/* NMB_NONE if there is none. */
+NMB_API int nmb__storage_gguf(uint32_t type);
+NMB_API int nmb__storage_safetensors(const char *dtype);
+
+/* Little-endian integers, wherever they lie. */
+NMB_API uint16_t nmb__le16(const uint8_t *);
+NMB_API uint32_t nmb__le32(const uint8_t *);
+NMB_API uint64_t nmb__le64(const uint8_t *);
+NMB_API float nmb__lefloat(const uint8_t *);
+
+NMB_API float nmb__half(uint16_t);     /* IEEE 754 binary16 */
+NMB_API float nmb__e4m3(uint8_t);      /* bias 7, no infinities */
+NMB_API float nmb__e8m0(uint8_t);      /* 2^(e-127); 255 is NaN */
+NMB_API float nmb__fp4(unsigned code); /* E2M1: 0 .5 1 1.5 2 3 4 6 and their negatives */
+NMB_API float nmb__nf4(unsigned code); /* arXiv:2305.14314 */
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Readers of weight files: values bit for bit, and refusals that name the tensor. */
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "base/run.h"
+#include "frontend/wfile.h"
+#include "tests/unit/unit.h"
+
+static const char *
+source(nmb_run *run, const char *path)
+{
+  const char *top = getenv("srcdir");
+  return nmb_format(run, "%s/%s", top ? top : ".", path);
+}
+
+/* ---------------------------------------------------------------- decoding */
+static int
+hex(char c)
+{
+  return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+static bool
+same_name(const char *a, const char *b)
+{
+  while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b)) {
+    a++;
+    b++;
+  }
+  return !*a && !*b;
+}
+
+/* One row of a vector file: {"type", "rows": [{"hex", "f32"}]}. */
+static void
+vector_check(nmb_run *run, const char *type, const json_t *row, int *checked)
+{
+  const char *h = json_string_value(json_object_get(row, "hex"));
+  const json_t *want = json_object_get(row, "f32");
+  const size_t n = strlen(h) / 2, count = json_array_size(want);
+  uint8_t *b = NMB_NEW(run, uint8_t, n);
+  float *got = NMB_NEW(run, float, count);
+  for (size_t i = 0; i < n; i++)
+    b[i] = (uint8_t)(hex(h[2 * i]) << 4 | hex(h[2 * i + 1]));
+  for (int s = 0; s < NMB__NSTORAGE; s++) {
+    const nmb__storage_info *info = nmb__storage_get((nmb__storage)s);
+    if (info->gguf < 0 || !same_name(info->name, type))
+      continue;
+    CU_ASSERT_EQUAL(n % (size_t)info->bytes, 0);
+    info->decode(b, (int64_t)n / info->bytes, got);
+    for (size_t i = 0; i < count; i++) {
+      const float w = (float)json_number_value(json_array_get(want, i));
+      const bool zero =
+          !(w > 0 || w < 0 || got[i] > 0 || got[i] < 0); /* no sign in JSON */
+      if (!zero && memcmp(&w, &got[i], sizeof w))
+        printf("\n  %s[%zu]: %.9g, expected %.9g", type, i, (double)got[i], (double)w);
+      CU_ASSERT_TRUE(zero || !memcmp(&w, &got[i], sizeof w));
+    }
+    ++*checked;
+  }
+}
+
+static int
+vectors(nmb_run *run, const char *path)
+{
+  int checked = 0;
+  json_error_t err;
+  json_t *top = json_load_file(path, 0, &err);
+  for (size_t i = 0; i < json_array_size(top); i++) {
+    const json_t *t = json_array_get(top, i), *rows = json_object_get(t, "rows");
+    for (size_t j = 0; j < json_array_size(rows); j++)
+      vector_check(run, json_string_value(json_object_get(t, "type")),
+                   json_array_get(rows, j), &checked);
+  }
+  json_decref(top);
+  return checked;
+}
+
+static void
+test_blocks(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  CU_ASSERT_EQUAL(vectors(run, source(run, "tests/data/blocks.json")), 26);
+  const char *shared = source(run, "../shared/reference/ggml-block-vectors.json");
+  if (access(shared, R_OK))
+    printf("(no shared vectors) ");
+  else
+    CU_ASSERT_EQUAL(vectors(run, shared), 21);
+  nmb__run_close(run);
+}
+
+static void
+test_small_floats(void)
+{
+  CU_ASSERT_EQUAL(nmb__e4m3(0x7e), 448);
+  CU_ASSERT_EQUAL(nmb__e4m3(0x81), -0x1p-9f);
+  CU_ASSERT_TRUE(nmb__e4m3(0xff) != nmb__e4m3(0xff));
+  CU_ASSERT_EQUAL(nmb__half(0x7bff), 65504);
+  CU_ASSERT_EQUAL(nmb__half(0x8001), -0x1p-24f);
+  CU_ASSERT_EQUAL(nmb__e8m0(0), 0x1p-127f);
+  CU_ASSERT_EQUAL(nmb__fp4(13), -3);
+  CU_ASSERT_EQUAL(nmb__nf4(9), 0.16093020141124725f);
+  float y[4];
+  const uint8_t six[3] = {0x1f | 0x40, 0x0e,
+                          0x04}; /* codes 31, 57-32, .. low bits first */
+  nmb__storage_get(NMB__ST_F6_E2M3)->decode(six, 1, y);
+  CU_ASSERT_EQUAL(y[0], 7.5f);
+  nmb__storage_get(NMB__ST_F6_E3M2)->decode(six, 1, y);
+  CU_ASSERT_EQUAL(y[0], 28);
+}
+
+/* ----------------------------------------------------------------- headers */
+/* A file that a test writes piece by piece. */
+typedef struct bytes {
+  uint8_t b[4096];
+  size_t n;
+} bytes;
+
+static void
+put(bytes *f, uint64_t v, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    f->b[f->n++] = (uint8_t)(v >> 8 * i);
+}
+
+static void
+put_text(bytes *f, const char *s)
+{
+  put(f, strlen(s), 8);
+  for (; *s; s++)
+    f->b[f->n++] = (uint8_t)*s;
+}
+
+static void
+put_tensor(bytes *f, const char *name, uint64_t ne0, uint64_t ne1, uint32_t type,
+           uint64_t offset)
+{
+  put_text(f, name);
+  put(f, 2, 4);
+  put(f, ne0, 8);
+  put(f, ne1, 8);
+  put(f, type, 4);
+  put(f, offset, 8);
+}
+
+static const char *
+written(nmb_run *run, const bytes *f)
+{
+  const char *path = nmb_format(run, "test_wfile.%d.tmp", (int)getpid());
+  FILE *out = fopen(path, "wb");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(out);
+  CU_ASSERT_EQUAL(fwrite(f->b, 1, f->n, out), f->n);
+  fclose(out);
+  return path;
+}
+
+/* Opens the bytes: must fail with the words; NULL: must be read. */
+static void
+opens(const bytes *f, const char *words)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  nmb__wfile *w;
+  const char *path = written(run, f);
+  const nmb_status s = nmb__wfile_open(run, path, &w);
+  unlink(path);
+  if (!words) {
+    if (s != NMB_OK)
+      printf("\n  %s", nmb_error_text(run));
+    CU_ASSERT_EQUAL(s, NMB_OK);
+  } else {
+    CU_ASSERT_NOT_EQUAL(s, NMB_OK);
+    if (!strstr(nmb_error_text(run), words))
+      printf("\n  '%s' does not say '%s'", nmb_error_text(run), words);
+    CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), words));
+  }
+  nmb__wfile_close(w);
+  nmb__run_close(run);
+}
+
+static bytes
+gguf_begin(uint64_t tensors, uint64_t keys)
+{
+  bytes f = {{'G', 'G', 'U', 'F', 3}, 8};
+  put(&f, tensors, 8);
+  put(&f, keys, 8);
+  return f;
+}
+
+static void
+gguf_end(bytes *f, size_t data)
+{
+  while (f->n % 32)
+    f->n++;
+  f->n += data;
+}
+
+static void
+gguf_two(const char *a, const char *b, uint64_t ne, uint32_t type, uint64_t offset,
+         const char *words)
+{
+  bytes f = gguf_begin(2, 0);
+  put_tensor(&f, a, 32, 2, 0, 0);
+  put_tensor(&f, b, ne, 1, type, offset);
+  gguf_end(&f, 512);
+  opens(&f, words);
+}
+
+static void
+test_gguf(void)
+{
+  gguf_two("a", "b", 32, 2, 256, NULL);
+  gguf_two("a", "a", 32, 2, 256, "tensor 'a': the name stands twice");
+  gguf_two("a", "b", 32, 2, 224, "tensor 'b': its bytes overlap those of 'a'");
+  gguf_two("a", "b", 32, 2, 260, "tensor 'b' starts at byte 260");
+  gguf_two("a", "b", 33, 2, 256, "tensor 'b': a row has 33 elements");
+  gguf_two("a", "b", 65, 0, 256, "tensor 'b': its 260 bytes");
+  gguf_two("a", "b", 32, 2, UINT64_MAX - 31, "tensor 'b': its 18 bytes");
+  gguf_two("a", "b", UINT64_C(1) << 63, 2, 256, "tensor 'b': a dimension is 9223372036");
+  gguf_two("a", "b", UINT64_C(1) << 61, 0, 256, "tensor 'b': dimension 1 is");
+  gguf_two("a", "b", 32, 16, 256, "tensor 'b' is stored as IQ2_XXS");
+  gguf_two("a", "b", 32, 99, 256, "tensor 'b': found type 99");
+  bytes f = gguf_begin(UINT64_MAX, 0);
+  opens(&f, "more than fit in the file");
+  f = gguf_begin(0, 1);
+  put_text(&f, "list");
+  put(&f, 9, 4);
+  put(&f, 8, 4);
+  put(&f, UINT64_MAX / 8, 8);
+  opens(&f, "key 'list': ");
+  f = gguf_begin(0, 2);
+  for (int i = 0; i < 2; i++) {
+    put_text(&f, "k");
+    put(&f, 4, 4);
+    put(&f, 7, 4);
+  }
+  opens(&f, "key 'k': it stands twice");
+  f = gguf_begin(0, 0);
+  f.b[4] = 0;
+  f.b[7] = 3;
+  opens(&f, "big-endian");
+}
+
+static void
+safetensors(const char *header, size_t data, const char *words)
+{
+  bytes f = {.n = 0};
+  put_text(&f, header);
+  f.n += data;
+  opens(&f, words);
+}
+
+static void
+test_safetensors(void)
+{
+#define T(name, shape, span)                                                             \
+  "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" span "}"
+  safetensors("{" T("a", "[2,3]", "[0,24]") "," T("b", "[]", "[24,28]") "}  ", 28, NULL);
+  safetensors("{" T("a", "[2]", "[0,8]") "," T("b", "[2]", "[4,12]") "}", 12,
+              "tensor 'b': it starts at byte 4 of the data, expected 8 (it overlaps");
+  safetensors(
+      "{" T("a", "[2]", "[0,8]") "," T("b", "[1]", "[12,16]") "}", 16,
+      "tensor 'b': it starts at byte 12 of the data, expected 8 (there is a hole");
+  safetensors("{" T("a", "[2]", "[0,8]") "}", 4, "tensor 'a': data_offsets is [0,8]");
+  safetensors("{" T("a", "[2]", "[0,8]") "}", 12, "the tensors take 8 bytes");
+  safetensors("{" T("a", "[4611686018427387904,4]", "[0,8]") "}", 8,
+              "tensor 'a': dimension 0 is");
+  safetensors("{" T("a", "[3]", "[0,8]") "}", 8, "tensor 'a': data_offsets is [0,8]");
+  safetensors("{" T("a", "[2]", "[0,8]") "," T("a", "[2]", "[0,8]") "}", 8, "duplicate");
+  safetensors("{\"a\":{\"dtype\":\"Q9\",\"shape\":[],\"data_offsets\":[0,0]}}", 0,
+              "tensor 'a': dtype is \"Q9\"");
+  safetensors("{\"a\":7}", 0, "tensor 'a': its entry is 7");
+  bytes f = {.n = 0};
+  put(&f, UINT64_C(1) << 40, 8);
+  put(&f, '{', 1);
+  opens(&f, "expected GGUF, safetensors");
+#undef T
+}
+
+static bytes
+rwkv(uint32_t rank, uint32_t name, uint32_t type, uint32_t d)
+{
+  bytes f = {.n = 0};
+  const uint32_t v[] = {0x67676d66, 100, 256, 4, 1, 0, rank, name, type, d};
+  for (size_t i = 0; i < 10; i++)
+    put(&f, v[i], 4);
+  put(&f, 'a', 1);
+  f.n += 16;
+  return f;
+}
+
+static void
+test_rwkv(void)
+{
+  bytes f = rwkv(1, 1, 0, 4);
+  opens(&f, NULL);
+  f.n--;
+  opens(&f, "the file ends at byte 56, inside tensor 'a'");
+  f = rwkv(1, 1, 5, 4);
+  opens(&f, "tensor 'a': found type 5");
+  f = rwkv(9, 1, 0, 4);
+  opens(&f, "has 9 dimensions");
+  f = rwkv(1, 2000, 0, 4);
+  opens(&f, "a name of 2000 bytes");
+}
+
+UNIT_MAIN("wfile", {"blocks of every type decode bit for bit", test_blocks},
+          {"small floats have their extreme values", test_small_floats},
+          {"a GGUF header that lies is refused by name", test_gguf},
+          {"safetensors tile their file", test_safetensors},
+          {"rwkv.cpp tensors end within their file", test_rwkv})

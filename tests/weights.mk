@@ -1,0 +1,8 @@
+# Weight files: readers, values, text and logits of models.
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_wfile
+TESTS += tests/unit/test_wfile
+endif
+tests_unit_test_wfile_SOURCES = tests/unit/test_wfile.c tests/unit/unit.h
+tests_unit_test_wfile_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
+EXTRA_DIST += tests/data/blocks.json tests/data/blocks.py
