@@ -100,6 +100,9 @@ work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   /* a turn ends with its page; buffers that work beside the MACs leave it open */
   w.opens = fmax(w.opens, strcmp(e->param[P_STYLE].text, "turns") ? w.slabs : w.turns);
   w.macs = (double)l->rows_per_bank * w.bursts;
+  /* a state is read and written back, and with delta read once before */
+  if (p->op[in->op].code == NMB_OP_SCAN)
+    w.macs *= (double)(2 + nmb_op_int(&p->op[in->op], "delta", 0));
   for (int i = 0; i < in->nopnd; i++)
     if (!in->opnd[i].write && p->hw->mem[in->opnd[i].mem].local)
       w.moved = true;
@@ -222,7 +225,8 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   const nmb_mem *m = &p->hw->mem[e->resident];
   const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
   double t[NMB_NCAUSE] = {0}, sum = 0;
-  if (class_ == NMB_CLASS_MOVE && p->op[in->op].code != NMB_OP_KVAPPEND)
+  if ((class_ == NMB_CLASS_MOVE && p->op[in->op].code != NMB_OP_KVAPPEND) ||
+      p->op[in->op].code == NMB_OP_CONV)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "dram-pim cannot run op '%s'",
                     nmb_op_get(p->op[in->op].code)->name);
   if (class_ == NMB_CLASS_MAC)

@@ -371,29 +371,34 @@ operand_role(const nmb_prog *p, nmb_id tensor)
   return r == NMB_ROLE_INPUT ? NMB_ROLE_ACT : r;
 }
 
-/* The bytes that the model says pass each memory, by what they are: operands
- * that are not resident count once, the rest is the resident operand's, which
- * a model may read more than once. */
+/* The bytes that the model says pass each memory, by what they are: operands count
+ * once, but for the largest resident one, which has the rest: a model may read it
+ * more than once. */
 static void
 count_bytes(const nmb_prog *p, const nmb_insn *in, const nmb_cost *c, tally *t)
 {
   for (int m = 0; m < p->hw->nmem; m++) {
-    double rest = c->mem_bytes[m];
+    double rest = c->mem_bytes[m], most = -1;
     nmb_role role = NMB_ROLE_ACT;
+    int largest = -1;
     if (rest <= 0)
       continue;
     for (int j = 0; j < in->nopnd; j++) {
       const nmb_operand *o = &in->opnd[j];
-      const double bytes = nmb_operand_bytes(o);
       const nmb_role r = operand_role(p, o->tensor);
-      if (o->mem != m)
-        continue;
-      if (r != NMB_ROLE_ACT)
+      if (o->mem == m && r != NMB_ROLE_ACT && nmb_operand_bytes(o) > most) {
+        most = nmb_operand_bytes(o);
+        largest = j;
         role = r;
-      else if (bytes <= rest) {
-        t->bytes[m][NMB_ROLE_ACT] += bytes;
-        rest -= bytes;
       }
+    }
+    for (int j = 0; j < in->nopnd; j++) {
+      const nmb_operand *o = &in->opnd[j];
+      const double bytes = nmb_operand_bytes(o);
+      if (o->mem != m || j == largest || bytes > rest)
+        continue;
+      t->bytes[m][operand_role(p, o->tensor)] += bytes;
+      rest -= bytes;
     }
     t->bytes[m][role] += rest;
   }

@@ -5,6 +5,8 @@
  * Matrix products are cut into tiles that are dealt to cores (a GPU's streaming
  * multiprocessors), and the last wave of tiles may leave cores idle.  Libraries
  * choose among a few tile shapes; so does this model: the one with least time.
+ * State mixers are not cut into tiles: in chunks they run on the matrix units, token
+ * by token on the units of fp32.
  * Weights in a format the matrix units do not know are widened on the way in:
  * they save traffic, not arithmetic.  Values in local memory (registers, shared
  * memory) cost no traffic. */
@@ -76,11 +78,24 @@ mac_rate(const nmb_prog *p, const nmb_engine *e, const nmb_op *op)
   return e->param[P_MACS16].value;
 }
 
+/* Of a convolution or a state update: all cores have work, channels and heads being
+ * many. */
+static double
+state_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const nmb_op *op = &p->op[in->op];
+  const bool chunks = nmb_op_int(op, "chunk", 0) > 1 && in->tile.m1 - in->tile.m0 > 1;
+  return (double)nmb_op_macs(p, in->op, &in->tile) / e->param[P_CORES].value / e->devices /
+         e->param[chunks ? P_MACS16 : P_MACS32].value;
+}
+
 /* Cycles of a matrix product: waves of tiles over all cores, best tile shape. */
 static double
 mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
 {
   const nmb_tile *t = &in->tile;
+  if (nmb_op_in_place(&p->op[in->op], 1) != NMB_NONE)
+    return state_cycles(p, e, in);
   const int64_t cores = (int64_t)e->param[P_CORES].value * e->devices;
   const double rate = mac_rate(p, e, &p->op[in->op]);
   double best = -1;

@@ -60,6 +60,8 @@ mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
 {
   const nmb_op *op = &p->op[in->op];
   const nmb_tile *t = &in->tile;
+  if (nmb_op_in_place(op, 1) != NMB_NONE) /* on the vector unit */
+    return ceil((double)nmb_op_macs(p, in->op, t) / (PAR(LANES) * e->devices));
   const int64_t n = t->n1 - t->n0, k = t->k1 - t->k0,
                 arrays = (int64_t)PAR(ARRAYS) * e->devices;
   const nmb_routing *r =

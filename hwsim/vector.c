@@ -43,8 +43,9 @@ typedef struct passes {
 } passes;
 
 static passes
-passes_of(const nmb_prog *p, const nmb_engine *e, const nmb_op *op)
+passes_of(const nmb_prog *p, const nmb_engine *e, nmb_id id)
 {
+  const nmb_op *op = &p->op[id];
   const nmb_tensor *x = &p->tensor[op->in[0]];
   if (nmb_op_get(op->code)->class_ == NMB_CLASS_MOVE) /* a matter of bytes */
     return (passes){0, 0, 0, 0};
@@ -56,6 +57,11 @@ passes_of(const nmb_prog *p, const nmb_engine *e, const nmb_op *op)
   case NMB_OP_ROPE: return (passes){0, 0, 0, PAR(ROPE)};
   case NMB_OP_TOPK: /* each choice looks at every expert; an exponent each */
     return (passes){0, 0, 0, PAR(SCALAR) * (double)x->dim[x->rank - 1]};
+  case NMB_OP_CONV: return (passes){(double)nmb_op_space(p, id).k, 0, 0, 0};
+  case NMB_OP_SCAN: { /* on each row of the state: decay, update, result, and delta */
+    const double k = (double)nmb_op_space(p, id).k;
+    return (passes){k * (double)(3 + nmb_op_int(op, "delta", 0)), 0, 0, 0};
+  }
   case NMB_OP_COMBINE: return (passes){(double)p->tensor[op->in[1]].dim[1], 0, 0, 0};
   default: return (passes){1, 0, 0, 0};
   }
@@ -68,13 +74,14 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   const nmb_op *op = &p->op[in->op];
   const nmb_tile *t = &in->tile;
   double memory = 0;
-  if (nmb_op_get(op->code)->class_ == NMB_CLASS_MAC)
+  if (nmb_op_get(op->code)->class_ == NMB_CLASS_MAC &&
+      nmb_op_in_place(op, 1) == NMB_NONE)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "vector cannot run op '%s'",
                     nmb_op_get(op->code)->name);
   const double rows =
       ceil((double)(t->b1 - t->b0) * (double)(t->m1 - t->m0) / e->devices);
   const double n = rows * (double)(t->n1 - t->n0), times = ceil(n / PAR(LANES));
-  const passes w = passes_of(p, e, op);
+  const passes w = passes_of(p, e, in->op);
   const double cycles =
       times * (w.add * PAR(PASS) + w.exp * PAR(EXP)) + rows * w.row + n * w.element;
   for (int i = 0; i < in->nopnd; i++) {

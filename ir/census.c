@@ -87,6 +87,10 @@ add_once(const nmb_prog *p, piece *v, int n, nmb__census *c)
       c->kv_bytes_written_once += sum;
     else if (t->role == NMB_ROLE_KV)
       c->kv_bytes_read_once += sum;
+    else if (head->write)
+      c->state_bytes_written_once += sum;
+    else
+      c->state_bytes_read_once += sum;
   }
 }
 
@@ -116,7 +120,7 @@ nmb__code_census(nmb_run *run, const nmb_prog *p, nmb__census *c)
         c->kv_bytes_written_moved += bytes;
       else if (role == NMB_ROLE_KV)
         c->kv_bytes_read_moved += bytes;
-      if (role == NMB_ROLE_WEIGHT || role == NMB_ROLE_KV)
+      if (nmb_tensor_resident(&p->tensor[o->tensor]))
         v[n++] = piece_of(o);
     }
   }

@@ -12,6 +12,7 @@ typedef struct nmb__census {
   double weight_bytes_once, weight_bytes_moved;
   double kv_bytes_read_once, kv_bytes_read_moved;
   double kv_bytes_written_once, kv_bytes_written_moved;
+  double state_bytes_read_once, state_bytes_written_once;
   double bytes[NMB_MAXMEM][NMB_NROLE]; /* moved, read and written */
   double instructions;                 /* executed */
   int64_t code_bytes;                  /* stored: one instance of each block */

@@ -26,6 +26,8 @@ nmb__shape_of(const nmb_prog *p, nmb_id tensor)
 {
   const nmb_tensor *t = &p->tensor[nmb_tensor_root(p, tensor)];
   const int64_t last = t->dim[t->rank - 1];
+  if (t->rank == 4 && t->role == NMB_ROLE_STATE) /* [B,h,dv,dk]: a unit is a head */
+    return (nmb__shape){t->dim[0] * t->dim[1], t->dim[2], last};
   if (t->rank == 4) { /* [B,S,h,d]: a unit is a head of a sequence */
     const int64_t units = t->dim[0] * t->dim[2], s = t->dim[1];
     return is_values(p, nmb_tensor_root(p, tensor)) ? (nmb__shape){units, last, s}

@@ -48,6 +48,8 @@ made(const nmb_prog *p, const nmb__work *w, nmb_id id, nmb_id tensor, int device
     return even_heads(&p->tensor[tensor], devices) ? NMB__HEADS : NMB__COLS;
   case NMB_OP_QK:
   case NMB_OP_PV: return deal(nmb_op_space(p, id).b, p->tensor[o->in[1]].dim[2], devices);
+  case NMB_OP_SCAN:
+    return deal(nmb_op_space(p, id).b, p->tensor[o->in[3]].dim[1], devices);
   case NMB_OP_SOFTMAX: /* whole rows, gathered where a unit was spread */
     a = nmb__shard_of(p, w, o->in[0]);
     return a == NMB__PARTS ? NMB__WHOLE : a;
@@ -81,6 +83,13 @@ nmb__shard_of(const nmb_prog *p, const nmb__work *w, nmb_id tensor)
   return made(p, w, def, tensor, p->hw->engine[e].devices);
 }
 
+/* Heads of input i of a scan: queries and keys may have fewer than the state. */
+static int64_t
+scan_heads(const nmb_prog *p, const nmb_op *o, int i)
+{
+  return i < 2 ? p->tensor[o->in[i]].dim[1] : p->tensor[o->in[3]].dim[1];
+}
+
 bool
 nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
 {
@@ -105,6 +114,10 @@ nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
     if (i == 2)
       return s != deal(nmb_op_space(p, op).b, p->tensor[o->in[1]].dim[2], devices);
     return s != NMB__HEADS || p->tensor[o->in[1]].dim[2] % devices != 0;
+  case NMB_OP_SCAN: /* equal shares of its columns are shares of its heads */
+    return (s != NMB__HEADS && s != NMB__COLS) || scan_heads(p, o, i) % devices != 0 ||
+           p->tensor[o->in[3]].dim[1] % devices != 0;
+  case NMB_OP_CONV: return s != NMB__HEADS && s != NMB__COLS;
   case NMB_OP_KVAPPEND:
     return s != NMB__HEADS || p->tensor[o->in[0]].dim[2] % devices != 0;
   case NMB_OP_ADD:

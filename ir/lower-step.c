@@ -339,6 +339,66 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
          value(k, in, o, 3, n, t->m0, t->m1, t->n0, t->n1);
 }
 
+/* Whole sequences: the state is theirs. */
+static bool
+conv_operands(walker *k, nmb_insn *in, const opinfo *o)
+{
+  const nmb_tile *t = &in->tile;
+  const nmb_op *op = o->op;
+  const nmb_tensor *state = &k->p->tensor[op->in[1]];
+  const int64_t C = o->s.n, W = o->s.k, fresh = o->s.m / state->dim[0];
+  const int64_t s0 = t->m0 / fresh, s1 = t->m1 / fresh;
+  return value(k, in, o, 0, C, t->m0, t->m1, t->n0, t->n1) &&
+         value(k, in, o, 1, C * (W - 1), s0, s1, t->n0 * (W - 1), t->n1 * (W - 1)) &&
+         run_of(k, in, o, 2, t->n0 * W, t->n1 * W) &&
+         (op->nin < 4 || run_of(k, in, o, 3, t->n0, t->n1)) &&
+         value(k, in, o, op->nin, C, t->m0, t->m1, t->n0, t->n1) &&
+         value(k, in, o, op->nin + 1, C * (W - 1), s0, s1, t->n0 * (W - 1),
+               t->n1 * (W - 1));
+}
+
+/* Units [b0, b1) are whole sequences or heads of one.  Input i has `n` heads. */
+static bool
+scan_part(walker *k, nmb_insn *in, const opinfo *o, int i, int64_t n, bool state)
+{
+  const nmb_tile *t = &in->tile;
+  const nmb_id id = i >= o->op->nin ? o->op->out[i - o->op->nin] : o->op->in[i];
+  const nmb_tensor *x = &k->p->tensor[id];
+  const int64_t h = k->p->tensor[o->op->in[3]].dim[1], each = state ? 1 : o->s.m;
+  const int64_t len = nmb_tensor_count(x) / (o->s.b / h * each);
+  const int64_t s0 = t->b0 / h, s1 = (t->b1 - 1) / h + 1;
+  int64_t c0 = 0, c1 = n;
+  if (s1 - s0 == 1) {
+    c0 = t->b0 % h * n / h;
+    c1 = (t->b1 - 1) % h * n / h + 1;
+  }
+  const int64_t m0 = state ? s0 : s0 * each + t->m0;
+  const int64_t m1 = state ? s1 : (s1 - 1) * each + t->m1;
+  return value(k, in, o, i, len, m0, m1, c0 * (len / n), c1 * (len / n));
+}
+
+static bool
+scan_operands(walker *k, nmb_insn *in, const opinfo *o)
+{
+  const nmb_op *op = o->op;
+  const nmb_tensor *a = &k->p->tensor[op->in[4]];
+  const int64_t h = k->p->tensor[op->in[3]].dim[1], each = nmb_tensor_count(a) / h;
+  const int64_t s0 = in->tile.b0 / h, s1 = (in->tile.b1 - 1) / h + 1;
+  const int64_t h0 = s1 - s0 > 1 ? 0 : in->tile.b0 % h;
+  const int64_t h1 = s1 - s0 > 1 ? h : (in->tile.b1 - 1) % h + 1;
+  for (int i = 0; i < op->nin; i++) {
+    bool ok = true;
+    if (i == 4)
+      ok = run_of(k, in, o, i, h0 * each, h1 * each);
+    else if (i < 6 || op->in[i] != op->in[i - 1]) /* dt is beta too: read once */
+      ok = scan_part(k, in, o, i, i < 2 ? k->p->tensor[op->in[i]].dim[1] : h, i == 3);
+    if (!ok)
+      return false;
+  }
+  return scan_part(k, in, o, op->nin, h, false) &&
+         scan_part(k, in, o, op->nin + 1, h, true);
+}
+
 static bool
 operands(walker *k, nmb_insn *in, const opinfo *o)
 {
@@ -349,6 +409,8 @@ operands(walker *k, nmb_insn *in, const opinfo *o)
   case NMB_OP_QK:
   case NMB_OP_SOFTMAX:
   case NMB_OP_PV: return attention_operands(k, in, o);
+  case NMB_OP_CONV: return conv_operands(k, in, o);
+  case NMB_OP_SCAN: return scan_operands(k, in, o);
   case NMB_OP_EMBED:
   case NMB_OP_PERMUTE:
   case NMB_OP_SELECT:
@@ -710,6 +772,7 @@ walk_tokens(walker *k)
   for (int i = 0; i < k->w->nop && any->op->code == NMB_OP_SPLIT; i++)
     any = &k->o[i];
   int64_t m0, m1, b0 = 0, b1 = 1;
+  const int64_t tm = any->op->code == NMB_OP_CONV ? 0 : k->map.tile_m;
   const int64_t heads = common_heads(k);
   const int64_t N = nmb__cuts_n(k->w) && k->map.tile_n > 0 ? any->s.n : 0;
   part_of(k->step, NMB_AXIS_BATCH, any->s.m, &m0, &m1);
@@ -725,7 +788,7 @@ walk_tokens(walker *k)
   for (int64_t b = b0, be; b < b1; b = be) {
     be = tile_end(b, wave > 0 ? wave - b % wave : 0, b1);
     for (int64_t m = m0, me; m < m1; m = me) {
-      me = tile_end(m, k->map.tile_m, m1);
+      me = tile_end(m, tm, m1);
       for (int64_t n = n_lo, ne; n < n_hi || (N == 0 && n == 0); n = ne) {
         ne = N ? tile_end(n, k->map.tile_n, n_hi) : 1;
         NMB_TRY(token_ops(k, &(nmb_tile){b, be, m, me, n, N ? ne : 0, 0, 0}, heads > 1));
@@ -819,6 +882,8 @@ walk_units(walker *k)
   const int64_t per = U % batch == 0 ? U / batch : 1, fresh = k->p->spec.fresh;
   const int64_t rep = g % fresh == 0 ? g / fresh : 1;
   int64_t tm = k->map.tile_m >= g ? 0 : k->map.tile_m;
+  if (any->op->code == NMB_OP_SCAN)
+    tm = 0;
   if (tm > rep)
     tm -= tm % rep;
   else if (tm > 0 && rep % tm)
@@ -873,13 +938,14 @@ describe(walker *k, opinfo *o, nmb_id id, const nmb_layout *layout, int nlayout)
   if (!o->units)
     return;
   const nmb_mem *m = &p->hw->mem[k->e->resident];
-  const nmb_tensor *w = &p->tensor[nmb_tensor_root(p, o->op->in[1])];
-  find_layout(p, o->op->in[1], k->e->resident, layout, nlayout, &o->layout);
+  const nmb_id rows = o->op->in[o->op->code == NMB_OP_SCAN ? 3 : 1];
+  const nmb_tensor *w = &p->tensor[nmb_tensor_root(p, rows)];
+  find_layout(p, rows, k->e->resident, layout, nlayout, &o->layout);
   if (o->layout.channels < 1)
     o->layout.channels = 1;
   if (o->layout.channels > m->channels)
     o->layout.channels = m->channels;
-  o->shape = nmb__shape_of(p, o->op->in[1]);
+  o->shape = nmb__shape_of(p, rows);
   o->wave = m->channels / o->layout.channels;
   o->row_bytes = nmb_bytes(w->dtype, w->group, o->shape.row);
 }

@@ -8,9 +8,10 @@ nmb__view_of(const nmb_prog *p, nmb_id tensor)
 {
   const nmb_tensor *t = &p->tensor[tensor];
   const nmb_op *o = t->def == NMB_NONE ? NULL : &p->op[t->def];
-  if (o && o->code == NMB_OP_KVAPPEND)
-    return nmb__view_of(p, o->in[0]);
-  if (!o || o->code != NMB_OP_SPLIT) {
+  const int same = o ? nmb_op_in_place(o, o->nout > 1 && o->out[1] == tensor) : NMB_NONE;
+  if (same != NMB_NONE && o->code != NMB_OP_SPLIT)
+    return nmb__view_of(p, o->in[same]);
+  if (same == NMB_NONE) {
     const int64_t last = t->dim[t->rank - 1];
     return (nmb__view){tensor, nmb_tensor_count(t) / last, last, 0, last};
   }

@@ -39,6 +39,7 @@ nmb_op_rowkind(const nmb_prog *p, nmb_id id)
   case NMB_OP_QK:
   case NMB_OP_SOFTMAX:
   case NMB_OP_PV:
+  case NMB_OP_SCAN:
   case NMB_OP_ATTENTION: return NMB_ROWS_UNIT;
   case NMB_OP_GLINEAR:
   case NMB_OP_PERMUTE: return NMB_ROWS_ROUTED;
@@ -143,7 +144,8 @@ columns_apart(nmb_opcode c)
   case NMB_OP_ACT:
   case NMB_OP_GLU:
   case NMB_OP_ADD:
-  case NMB_OP_MUL: return true;
+  case NMB_OP_MUL:
+  case NMB_OP_CONV: return true;
   default: return false;
   }
 }
@@ -383,14 +385,16 @@ leaves_and_returns(const nmb_prog *p, const nmb_id *op, int nop)
   return false;
 }
 
-/* A cache append runs where the cache is; joined with other ops it would draw the
+/* Tokens of a state mixer follow one another: its kernel is not cut along them.
+ * A cache append runs where the cache is; joined with other ops it would draw the
  * whole kernel, and then the attention over the cache, to an engine that has all of
  * their ops, which is often only the host. */
 static bool
 stands_alone(nmb_opcode c)
 {
-  return c == NMB_OP_KVAPPEND || c == NMB_OP_PERMUTE || c == NMB_OP_SELECT || c == NMB_OP_ATTENTION ||
-         c == NMB_OP_MOE;
+  return c == NMB_OP_KVAPPEND || c == NMB_OP_PERMUTE || c == NMB_OP_SELECT ||
+         c == NMB_OP_ATTENTION || c == NMB_OP_MOE || c == NMB_OP_CONV ||
+         c == NMB_OP_SCAN;
 }
 
 /* Rows that a tile along m is cut from must be the same for all ops. */

@@ -103,6 +103,18 @@ nmb_tensor_bytes(const nmb_tensor *t)
   return nmb_bytes(t->dtype, t->group, nmb_tensor_count(t));
 }
 
+int
+nmb_op_in_place(const nmb_op *o, int output)
+{
+  switch (o->code) {
+  case NMB_OP_KVAPPEND:
+  case NMB_OP_SPLIT: return 0;
+  case NMB_OP_CONV: return output == 1 ? 1 : NMB_NONE;
+  case NMB_OP_SCAN: return output == 1 ? 3 : NMB_NONE;
+  default: return NMB_NONE;
+  }
+}
+
 nmb_id
 nmb_tensor_root(const nmb_prog *p, nmb_id t)
 {
@@ -111,9 +123,10 @@ nmb_tensor_root(const nmb_prog *p, nmb_id t)
     if (def == NMB_NONE)
       return t;
     const nmb_op *o = &p->op[def];
-    if (o->code != NMB_OP_KVAPPEND && o->code != NMB_OP_SPLIT)
+    const int in = nmb_op_in_place(o, o->nout > 1 && o->out[1] == t);
+    if (in == NMB_NONE)
       return t;
-    t = o->in[0];
+    t = o->in[in];
   }
 }
 
@@ -150,6 +163,14 @@ nmb_op_space(const nmb_prog *p, nmb_id id)
     return (nmb_space){y->dim[0], y->dim[1], y->dim[2], 1};
   case NMB_OP_PV: /* p [u,g,S] v [B,S,nk,dv] */
     return (nmb_space){x->dim[0], x->dim[1], last, x->dim[2]};
+  case NMB_OP_CONV: /* w [C,W] */
+    w = &p->tensor[o->in[2]];
+    return (nmb_space){1, nmb_tensor_count(y) / w->dim[0], w->dim[0], w->dim[1]};
+  case NMB_OP_SCAN: { /* state [B,h,dv,dk] */
+    const nmb_tensor *s = &p->tensor[o->in[3]];
+    return (nmb_space){s->dim[0] * s->dim[1], y->dim[0] / s->dim[0], s->dim[2],
+                       s->dim[3]};
+  }
   case NMB_OP_KVAPPEND: /* the rows that are new */
     return (nmb_space){1, w->dim[0], nmb_tensor_count(w) / w->dim[0], 1};
   default:
@@ -165,6 +186,21 @@ whole(nmb_space s)
   return (nmb_tile){0, s.b, 0, s.m, 0, s.n, 0, s.k};
 }
 
+/* Of one head over `m` tokens.  One by one: the update, its result and, with delta,
+ * what the state holds for the key.  In chunks of c tokens also q k^T and its product
+ * with the values, over the whole square as in attention; with delta k k^T and the
+ * triangular system that it makes of keys and values. */
+static int64_t
+scan_macs(const nmb_op *o, int64_t m, int64_t n, int64_t k)
+{
+  const int64_t delta = nmb_op_int(o, "delta", 0), chunk = nmb_op_int(o, "chunk", 0);
+  const int64_t one = (2 + delta) * n * k;
+  if (chunk <= 1)
+    return m * one;
+  const int64_t pair = n + k + delta * (n + 2 * k), tail = m % chunk;
+  return m * one + (m / chunk * chunk * chunk + tail * tail) * pair;
+}
+
 int64_t
 nmb_op_macs(const nmb_prog *p, nmb_id id, const nmb_tile *tile)
 {
@@ -173,6 +209,8 @@ nmb_op_macs(const nmb_prog *p, nmb_id id, const nmb_tile *tile)
     return 0;
   const nmb_tile t = tile ? *tile : whole(nmb_op_space(p, id));
   const int64_t nk = (t.n1 - t.n0) * (t.k1 - t.k0);
+  if (o->code == NMB_OP_SCAN)
+    return (t.b1 - t.b0) * scan_macs(o, t.m1 - t.m0, t.n1 - t.n0, t.k1 - t.k0);
   if (o->code != NMB_OP_GLINEAR)
     return (t.b1 - t.b0) * (t.m1 - t.m0) * nk;
   const nmb_routing *r = &p->routing[nmb_op_int(o, "routing", 0)];

@@ -366,6 +366,8 @@ nmb_layout_units(const nmb_tensor *t)
 {
   if (t->role == NMB_ROLE_KV && t->rank == 4)
     return t->dim[0] * t->dim[2];
+  if (t->role == NMB_ROLE_STATE && t->rank == 4)
+    return t->dim[0] * t->dim[1];
   return t->role == NMB_ROLE_WEIGHT && t->rank == 3 ? t->dim[0] : 1;
 }
 

@@ -811,7 +811,7 @@ static nmb_status
 parse_operand(parser *ps, nmb_insn *n, bool write)
 {
   if (n->nopnd == NMB_MAXOPND)
-    return unexpected(ps, "no more than 6 operands");
+    return unexpected(ps, "no more than 9 operands");
   nmb_operand *o = &n->opnd[n->nopnd++];
   *o = (nmb_operand){.write = write, .slot = NMB_NONE};
   NMB_TRY(want_tensor(ps, n->block, &o->tensor));

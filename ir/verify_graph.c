@@ -181,10 +181,26 @@ check_embed(const ctx *c)
                      table->dim[1]);
 }
 
+/* The symbol must be one of `names`. */
+static nmb_status
+want_choice_of(const ctx *c, const char *key, const char *const *names, int n)
+{
+  const char *s = nmb_op_sym(c->o, key, names[0]);
+  for (int i = 0; i < n; i++)
+    if (!strcmp(s, names[i]))
+      return NMB_OK;
+  return nmb_fail(c->run, NMB_UNVERIFIED, c->o->loc, "%s: unknown %s %s%s",
+                  nmb__op_text(c->run, c->p, c->id), key, s,
+                  nmb__hint(c->run, s, names, n));
+}
+
 static nmb_status
 check_norm(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
+  NMB_TRY(want_choice_of(c, "kind", (const char *const[]){"rms", "layer", "l2"}, 3));
+  if (!strcmp(nmb_op_sym(c->o, "kind", ""), "l2"))
+    NMB_TRY(want(c, "inputs of an L2 norm", c->o->nin, 1));
   for (int i = 1; i < c->o->nin; i++)
     /* over the last dimensions that the weight covers: one head, or all of a row */
     NMB_TRY(want_matrix(c, "the input", x, nmb_tensor_count(x) / nmb_tensor_count(c->in[i]),
@@ -254,10 +270,21 @@ check_rope(const ctx *c)
   return want_same(c, "the output", c->out[0], x);
 }
 
+/* Do the dimensions of b fit the last ones of a, each the same or 1? */
+static bool
+broadcasts(const nmb_tensor *a, const nmb_tensor *b)
+{
+  const int off = a->rank - b->rank;
+  for (int i = 0; i < b->rank; i++)
+    if (off < 0 || (b->dim[i] != 1 && b->dim[i] != a->dim[off + i]))
+      return false;
+  return true;
+}
+
 static nmb_status
 check_binary(const ctx *c)
 {
-  if (nmb_tensor_count(c->in[1]) != 1)
+  if (nmb_tensor_count(c->in[1]) != 1 && !broadcasts(c->in[0], c->in[1]))
     NMB_TRY(want_same(c, "the second input", c->in[1], c->in[0]));
   return want_same(c, "the output", c->out[0], c->in[0]);
 }
@@ -305,6 +332,79 @@ check_kvappend(const ctx *c)
   NMB_TRY(want_int(c, "at", 0, cache->dim[1] - fresh->dim[0] / cache->dim[0]));
   return want_matrix(c, "the new rows", fresh, fresh->dim[0],
                      cache->dim[2] * cache->dim[3]);
+}
+
+/* Output 1 must be the state of input `i` after the step. */
+static nmb_status
+want_state(const ctx *c, int i)
+{
+  const nmb_tensor *s = c->in[i], *y = c->out[1];
+  if (s->role != NMB_ROLE_STATE)
+    return want_text(c, "role of the state", "another", "state");
+  NMB_TRY(want(c, "role of the new state", y->role, s->role));
+  NMB_TRY(want(c, "format of the new state", y->dtype, s->dtype));
+  return want_same(c, "the new state", y, s);
+}
+
+static nmb_status
+check_conv(const ctx *c)
+{
+  const nmb_tensor *x = c->in[0], *s = c->in[1], *w = c->in[2];
+  NMB_TRY(want_choice_of(c, "fn", (const char *const[]){"none", "silu"}, 2));
+  NMB_TRY(want_rank(c, "the weight", w, 2));
+  NMB_TRY(want_rank(c, "the state", s, 3));
+  NMB_TRY(want_range(c, "taps", w->dim[1], 2, 1024));
+  NMB_TRY(want(c, "channels of the state", s->dim[1], w->dim[0]));
+  NMB_TRY(want(c, "inputs that the state keeps", s->dim[2], w->dim[1] - 1));
+  NMB_TRY(want_matrix(c, "the input", x, x->dim[0], w->dim[0]));
+  NMB_TRY(want(c, "rows left over after an equal share for each sequence",
+               x->dim[0] % s->dim[0], 0));
+  if (c->o->nin > 3)
+    NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[3]), w->dim[0]));
+  NMB_TRY(want_matrix(c, "the output", c->out[0], x->dim[0], w->dim[0]));
+  return want_state(c, 1);
+}
+
+/* [rows, heads] or [rows, heads, dk] */
+static nmb_status
+want_decay(const ctx *c, const char *what, const nmb_tensor *t, int64_t rows)
+{
+  const nmb_tensor *s = c->in[3];
+  const int64_t n = nmb_tensor_count(t);
+  return n == rows * s->dim[1] ? NMB_OK : want(c, what, n, rows * s->dim[1] * s->dim[3]);
+}
+
+static nmb_status
+check_scan(const ctx *c)
+{
+  const nmb_tensor *q = c->in[0], *v = c->in[2], *s = c->in[3];
+  const int64_t T = q->dim[0];
+  const bool fixed = !strcmp(nmb_op_sym(c->o, "decay", ""), "log");
+  NMB_TRY(want_choice_of(c, "decay", (const char *const[]){"log", "a", "alog"}, 3));
+  NMB_TRY(want_int(c, "delta", 0, 1));
+  NMB_TRY(want_int(c, "chunk", 0, 65536));
+  NMB_TRY(want_rank(c, "the state", s, 4));
+  for (int i = 0; i < 2; i++) {
+    const nmb_tensor *x = c->in[i];
+    NMB_TRY(want_rank(c, i ? "k" : "q", x, 3));
+    NMB_TRY(want(c, "rows of k", x->dim[0], T));
+    NMB_TRY(want_range(c, "heads of q or k", x->dim[1], 1, s->dim[1]));
+    NMB_TRY(want(c, "components of q or k", x->dim[2], s->dim[3]));
+  }
+  NMB_TRY(want(c, "rows left over after an equal share for each sequence",
+               T % s->dim[0], 0));
+  NMB_TRY(want_matrix(c, "v", v, T, s->dim[1] * s->dim[2]));
+  NMB_TRY(want_decay(c, "elements of a", c->in[4], 1));
+  if (!fixed) {
+    NMB_TRY(want_range(c, "inputs", c->o->nin, 6, 7));
+    NMB_TRY(want_decay(c, "elements of dt", c->in[5], T));
+  } else
+    NMB_TRY(want_range(c, "inputs", c->o->nin, 5, 6));
+  const int beta = fixed ? 5 : 6;
+  if (c->o->nin > beta)
+    NMB_TRY(want_matrix(c, "beta", c->in[beta], T, s->dim[1]));
+  NMB_TRY(want_matrix(c, "the output", c->out[0], T, s->dim[1] * s->dim[2]));
+  return want_state(c, 3);
 }
 
 /* Sequences, positions and KV heads of `cache`; nh heads of T rows on the query
@@ -465,7 +565,8 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_PV] = check_pv,           [NMB_OP_ATTENTION] = check_attention,
     [NMB_OP_TOPK] = check_topk,       [NMB_OP_MOE] = check_moe,
     [NMB_OP_PERMUTE] = check_permute, [NMB_OP_COMBINE] = check_combine,
-    [NMB_OP_SELECT] = check_select,
+    [NMB_OP_SELECT] = check_select,   [NMB_OP_CONV] = check_conv,
+    [NMB_OP_SCAN] = check_scan,
 };
 
 /* ------------------------------------------------------------------ tensors */
@@ -582,7 +683,9 @@ check_output(const ctx *c, nmb_id t, char *state)
   if (y->block != c->o->block)
     return want_text(c, "block of an output", p->block[y->block].name,
                      p->block[c->o->block].name);
-  if (y->role != NMB_ROLE_ACT && c->o->code != NMB_OP_KVAPPEND)
+  const int output = c->o->nout > 1 && c->o->out[1] == t;
+  const bool keeps = c->o->code != NMB_OP_SPLIT && nmb_op_in_place(c->o, output) >= 0;
+  if (y->role != NMB_ROLE_ACT && !keeps)
     return want_text(c, "role of the output", "input, weight, kv or state", "act");
   return NMB_OK;
 }

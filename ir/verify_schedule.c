@@ -142,8 +142,11 @@ check_dependences(const ctx *c)
   for (int i = 0; i < p->ntensor; i++)
     append[i] = NMB_NONE;
   for (int i = 0; i < p->nop; i++)
-    if (c->kernel[i] != NMB_NONE && p->op[i].code == NMB_OP_KVAPPEND)
-      append[p->op[i].in[0]] = i;
+    for (int y = 0; y < p->op[i].nout && c->kernel[i] != NMB_NONE; y++) {
+      const int in = nmb_op_in_place(&p->op[i], y);
+      if (in != NMB_NONE && p->op[i].code != NMB_OP_SPLIT)
+        append[p->op[i].in[in]] = i;
+    }
   for (int i = 0; i < p->nop; i++)
     if (c->kernel[i] != NMB_NONE)
       NMB_TRY(check_op(c, i, append));

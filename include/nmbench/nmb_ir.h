@@ -250,7 +250,7 @@ typedef struct nmb_place {
                              that are not padded share pages.  0: rows_per_bank * pages */
 } nmb_place;
 
-#define NMB_MAXOPND 6
+#define NMB_MAXOPND 9
 #define NMB_INSN_MAP(X)                                                        \
   X(EXEC, "exec", "one op over one tile")                                      \
   X(COPY, "copy", "a value from one memory to another")                        \
@@ -343,8 +343,10 @@ NMB_API const char *nmb_op_sym(const nmb_op *, const char *key, const char *dflt
 NMB_API int64_t nmb_tensor_count(const nmb_tensor *);      /* elements */
 NMB_API int64_t nmb_bytes(nmb_dtype, int group, int64_t count); /* scales included, rounded up */
 NMB_API int64_t nmb_tensor_bytes(const nmb_tensor *);      /* one layer */
-/* The tensor whose storage `t` is in: itself, or the cache under kvappend, or
- * what a split views. */
+/* The input whose storage output i of the op is in: a cache that is appended to, a
+ * state that is updated, what a split views.  NMB_NONE: the output has its own. */
+NMB_API int nmb_op_in_place(const nmb_op *, int output);
+/* The tensor whose storage `t` is in: itself, or that of the op's input. */
 NMB_API nmb_id nmb_tensor_root(const nmb_prog *, nmb_id t);
 NMB_API bool nmb_tensor_resident(const nmb_tensor *); /* weight, kv or state */
 
@@ -352,12 +354,14 @@ typedef struct nmb_space {
   int64_t b, m, n, k;
 } nmb_space;
 /* linear (1,T,N,K); hlinear (h,T,N,K); glinear (E, largest load, N, K);
- * qk (u,g,S,d); softmax (u,g,S,1); pv (u,g,dv,S); others (1, rows, last dim, 1)
+ * qk (u,g,S,d); softmax (u,g,S,1); pv (u,g,dv,S); conv (1,T,C,W); scan (B*h, new, dv,
+ * dk); others (1, rows, last dim, 1)
  * with rows = product of all dimensions of the output but the last, for rank 3
  * activations [T,h,d]: (1, T, h*d, 1). */
 NMB_API nmb_space nmb_op_space(const nmb_prog *, nmb_id op);
 /* Multiply-accumulates of the tile; for glinear rows of [m0,m1) beyond an
- * expert's load do not count.  0 for ops of other classes. */
+ * expert's load do not count; for scan those of its form (ops.def).  0 for ops of
+ * other classes. */
 NMB_API int64_t nmb_op_macs(const nmb_prog *, nmb_id op, const nmb_tile *); /* tile NULL: all */
 /* Simple operations (VEC): elements of the output times the op's cost each. */
 NMB_API int64_t nmb_op_vecs(const nmb_prog *, nmb_id op, const nmb_tile *);

@@ -66,6 +66,11 @@ tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/aim_gemv.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
 if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_mixers
+TESTS += tests/unit/test_mixers
+tests_unit_test_mixers_SOURCES = tests/unit/test_mixers.c tests/unit/unit.h
+tests_unit_test_mixers_LDADD = $(UNIT_LDADD)
+
 check_PROGRAMS += tests/unit/test_conserve
 TESTS += tests/unit/test_conserve
 endif

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* State mixers: a program with a convolution and a scan, compiled for several
+ * machines and counted by hand, and then broken in one place at a time. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/plugin.h"
+#include "base/run.h"
+#include "ir/census.h"
+#include "ir/machine.h"
+#include "ir/pipeline.h"
+#include "tests/unit/unit.h"
+
+/* 4 sequences of 6 tokens; 4 heads of 8 x 8, 2 of queries and keys; 2 layers. */
+static const char text[] =
+    "nmbench 1\n"
+    "model mixers\n"
+    "step prefill batch 4 fresh 6 context 0\n"
+    "graph {\n"
+    "  block embed(-) -> %h {\n"
+    "    input %ids : int32[24]\n"
+    "    weight %table : bf16[64,32]\n"
+    "    %h = embed(%ids, %table) : bf16[24,32]\n"
+    "  }\n"
+    "  block mix(%h) -> %r {\n"
+    "    act %h : bf16[24,32]\n"
+    "    weight %wx : bf16[32,32]\n"
+    "    weight %wq : bf16[16,32]\n"
+    "    weight %wk : bf16[16,32]\n"
+    "    weight %wd : bf16[4,32]\n"
+    "    weight %cw : bf16[32,4]\n"
+    "    weight %cb : bf16[32]\n"
+    "    weight %a : bf16[4]\n"
+    "    weight %d : bf16[4,1]\n"
+    "    weight %wo : bf16[32,32]\n"
+    "    state %cs : fp32[4,32,3]\n"
+    "    state %ss : fp32[4,4,8,8]\n"
+    "    %n = norm(%h) {kind=rms, eps=1e-05} : bf16[24,32]\n"
+    "    %x = linear(%n, %wx) : bf16[24,4,8]\n"
+    "    %q = linear(%n, %wq) : bf16[24,2,8]\n"
+    "    %k = linear(%n, %wk) : bf16[24,2,8]\n"
+    "    %kn = norm(%k) {kind=l2, eps=1e-06} : bf16[24,2,8]\n"
+    "    %dt = linear(%n, %wd) : bf16[24,4]\n"
+    "    %v, %c1 = conv(%x, %cs, %cw, %cb) {fn=silu} : bf16[24,4,8], state fp32[4,32,3]\n"
+    "    %o, %s1 = scan(%q, %kn, %v, %ss, %a, %dt, %dt) {decay=alog, delta=1, chunk=4}"
+    " : bf16[24,4,8], state fp32[4,4,8,8]\n"
+    "    %vd = mul(%v, %d) : bf16[24,4,8]\n"
+    "    %od = add(%o, %vd) : bf16[24,4,8]\n"
+    "    %y = linear(%od, %wo) : bf16[24,32]\n"
+    "    %r = add(%h, %y) : bf16[24,32]\n"
+    "  }\n"
+    "  block head(%h) -> - {\n"
+    "    act %h : bf16[24,32]\n"
+    "    weight %w : bf16[64,32]\n"
+    "    %l = select(%h) : bf16[4,32]\n"
+    "    %y = linear(%l, %w) : bf16[4,64]\n"
+    "  }\n"
+    "  order embed x 1, mix x 2, head x 1\n"
+    "}\n";
+
+static nmb_prog *
+parse(nmb_run *run, const char *s)
+{
+  nmb_prog *p = NULL;
+  const nmb_status st = nmb_prog_parse(run, "mixers.nmb", s, strlen(s), NULL, &p);
+  if (st != NMB_OK)
+    printf("\n  %s\n", nmb_error_text(run));
+  CU_ASSERT_EQUAL_FATAL(st, NMB_OK);
+  return p;
+}
+
+/* Of one layer: linears; 4 taps a channel; 3 products of 8 x 8 a token and head,
+ * and 5 vectors of 8 for each pair of a chunk: 4 x 4 + 2 x 2 of a sequence. */
+static const double macs = 2 * (24 * 32 * (32 + 16 + 16 + 4 + 32) + 24 * 32 * 4 +
+                                16 * (6 * 3 * 64 + (16 + 4) * 5 * 8)) +
+                           4 * 64 * 32;
+static const double state = 2 * 4 * (4 * 32 * 3 + 4 * 4 * 8 * 8);
+
+static void
+on(const char *machine, const char *pipeline)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  nmb_hw *hw;
+  nmb__pipeline pl;
+  nmb__census c;
+  CU_ASSERT_EQUAL(nmb__plugins_load(run, NULL), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__machine_load(run, machine, &hw), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(run, NMB_NOLOC, pipeline, &pl), NMB_OK);
+  nmb_prog *p = parse(run, text);
+  nmb_prog_set_hw(p, hw);
+  const nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
+  if (s != NMB_OK)
+    printf("\n  %s: %s\n", machine, nmb_error_text(run));
+  CU_ASSERT_EQUAL(s, NMB_OK);
+  CU_ASSERT_EQUAL(nmb_prog_verify(run, p, NMB_ALL), NMB_OK);
+  nmb__code_census(run, p, &c);
+  CU_ASSERT_DOUBLE_EQUAL(c.macs, macs, 0);
+  CU_ASSERT_DOUBLE_EQUAL(c.state_bytes_read_once, state, 0);
+  CU_ASSERT_DOUBLE_EQUAL(c.state_bytes_written_once, state, 0);
+  nmb_prog_free(p);
+  nmb__machine_free(hw);
+  nmb__run_close(run);
+}
+
+static void
+test_machines(void)
+{
+  static const char *const machines[] = {"gpu-a100", "gpu-a100-x2", "aim-gddr6-x8",
+                                         "hbm3-attacc", "npu-hbm-pim"};
+  for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+    on(machines[i],
+       "fuse-dp,dispatch-cost,map-search,sched-overlap{mode=batch},mem-bestfit,emit-queues");
+    on(machines[i],
+       "fuse-none,dispatch-rule,map-rowmajor,sched-overlap{mode=head},mem-bump,emit-queues");
+  }
+}
+
+/* `from` becomes `to`; the verifier must say `message`. */
+static void
+broken(const char *from, const char *to, const char *message)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  char s[sizeof text + 200];
+  const char *at = strstr(text, from);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+  snprintf(s, sizeof s, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  nmb_prog *p = parse(run, s);
+  CU_ASSERT_EQUAL(nmb_prog_verify(run, p, NMB_BIT(NMB_GRAPH)), NMB_UNVERIFIED);
+  const char *found = strstr(nmb_error_text(run), message);
+  if (!found)
+    printf("\n  %s\n", nmb_error_text(run));
+  CU_ASSERT_PTR_NOT_NULL(found);
+  nmb_prog_free(p);
+  nmb__run_close(run);
+}
+
+static void
+test_verifier(void)
+{
+  broken("fp32[4,32,3]\n    state", "fp32[4,32,4]\n    state", "inputs that the state keeps");
+  broken("%c1 = conv(%x, %cs", "%c1 = conv(%x, %ss", "has 4 dimensions, expected 3");
+  broken("fn=silu", "fn=slu", "unknown fn slu");
+  broken(", state fp32[4,32,3]\n", ", fp32[4,32,3]\n", "role of the new state");
+  broken("decay=alog", "decay=b", "unknown decay b");
+  broken("%a, %dt, %dt", "%a", "inputs: found 5, expected 6 to 7");
+  broken("decay=alog", "decay=log", "inputs: found 7, expected 5 to 6");
+  broken("%a, %dt, %dt", "%d, %k", "elements of dt");
+  broken("state %ss", "weight %ss", "role of the state");
+  broken("kind=l2", "kind=l1", "unknown kind l1");
+  broken("norm(%k)", "norm(%k, %a)", "inputs of an L2 norm");
+  broken("weight %d : bf16[4,1]", "weight %d : bf16[2,1]", "the second input");
+}
+
+UNIT_MAIN("mixers", {"convolution and scan on all kinds of machines", test_machines},
+          {"broken programs are found out", test_verifier})
