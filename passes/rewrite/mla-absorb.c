@@ -115,7 +115,9 @@ absorb_key(nmb_prog *p, const latent *l)
   const int64_t T = q.dim[0], nh = q.dim[1], rank = c.dim[3], B = c.dim[0];
   nmb_tensor_reshape(p, up.in[1], 3, (int64_t[]){nh, rank, q.dim[2]});
   const nmb_id ql = act_new(p, &qk, "q_absorbed", q.dtype, T, nh, rank);
-  insert(p, l->qk, NMB_OP_HLINEAR, 2, (nmb_id[]){qk.in[0], up.in[1]}, ql);
+  nmb_op_attr_set(p,
+                  insert(p, l->qk, NMB_OP_HLINEAR, 2, (nmb_id[]){qk.in[0], up.in[1]}, ql),
+                  NMB_INT("transposed", 1));
   const nmb_id s =
       act_new(p, &qk, "scores", p->tensor[qk.out[0]].dtype, B, T / B * nh, c.dim[1]);
   const nmb_id in[3] = {ql, up.in[0], qk.nin > 2 ? qk.in[2] : NMB_NONE};
