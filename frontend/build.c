@@ -9,19 +9,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "frontend/model.h"
-
-typedef struct maker {
-  nmb_run *run;
-  nmb_prog *p;
-  const nmb__arch *a;
-  const nmb__layer *l;
-  nmb_id block, pos, factors;
-  int64_t batch, fresh, T;
-} maker;
+#include "frontend/build.h"
 
 /* ---------------------------------------------------------------- tensors */
-static nmb_id
+nmb_id
 tensor(maker *m, const char *name, nmb_role role, nmb_dtype dtype, int group, int rank,
        const int64_t *dim)
 {
@@ -32,20 +23,19 @@ tensor(maker *m, const char *name, nmb_role role, nmb_dtype dtype, int group, in
   return nmb_tensor_add(m->p, &t);
 }
 
-static nmb_id
+nmb_id
 act2(maker *m, const char *name, int64_t rows, int64_t cols)
 {
   return tensor(m, name, NMB_ROLE_ACT, NMB_DT_BF16, 0, 2, (int64_t[]){rows, cols});
 }
 
-static nmb_id
+nmb_id
 act3(maker *m, const char *name, int64_t a, int64_t b, int64_t c)
 {
   return tensor(m, name, NMB_ROLE_ACT, NMB_DT_BF16, 0, 3, (int64_t[]){a, b, c});
 }
 
-/* A weight of the layer's format for its class. */
-static nmb_id
+nmb_id
 weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d1,
        int64_t d2)
 {
@@ -53,14 +43,14 @@ weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d
                 rank, (int64_t[]){d0, d1, d2});
 }
 
-static nmb_id
+nmb_id
 vector(maker *m, const char *name, int64_t n)
 {
   return weight(m, name, NMB__W_NORM, 1, n, 0, 0);
 }
 
 /* -------------------------------------------------------------------- ops */
-static nmb_id
+nmb_id
 op_add(maker *m, nmb_opcode code, int nin, const nmb_id *in, nmb_id out)
 {
   nmb_op o = {.code = code, .block = m->block, .nout = 1, .out = {out}};
@@ -70,21 +60,21 @@ op_add(maker *m, nmb_opcode code, int nin, const nmb_id *in, nmb_id out)
   return nmb_op_add(m->p, &o);
 }
 
-static nmb_id
+nmb_id
 op1(maker *m, nmb_opcode code, nmb_id x, nmb_id out)
 {
   op_add(m, code, 1, &x, out);
   return out;
 }
 
-static nmb_id
+nmb_id
 op2(maker *m, nmb_opcode code, nmb_id x, nmb_id y, nmb_id out)
 {
   op_add(m, code, 2, (nmb_id[]){x, y}, out);
   return out;
 }
 
-static nmb_id
+nmb_id
 linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k,
        bool bias, nmb_id out)
 {
@@ -94,12 +84,20 @@ linear(maker *m, const char *name, nmb__class c, nmb_id x, int64_t n, int64_t k,
   return out;
 }
 
-/* Multiplies what the op that made `t` gives. */
-static void
+void
 scaled(maker *m, nmb_id t, double scale)
 {
   if (scale < 1 || scale > 1)
     nmb_op_attr_set(m->p, m->p->tensor[t].def, NMB_REAL("scale", scale));
+}
+
+nmb_id
+pointwise(maker *m, const char *fn, nmb_id x, nmb_id y, nmb_id out)
+{
+  const nmb_opcode code = y == NMB_NONE ? NMB_OP_ACT : NMB_OP_GLU;
+  const nmb_id op = op_add(m, code, 2, (nmb_id[]){x, y}, out);
+  nmb_op_attr_set(m->p, op, NMB_SYM("fn", fn));
+  return out;
 }
 
 static nmb_id

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* State of one graph under construction, and the pieces it is made of; for the files
+ * that share the work (build.c, build-mixer.c). */
+#ifndef NMB__BUILD_H
+#define NMB__BUILD_H
+
+#include "frontend/model.h"
+
+typedef struct maker {
+  nmb_run *run;
+  nmb_prog *p;
+  const nmb__arch *a;
+  const nmb__layer *l;
+  nmb_id block, pos, factors;
+  int64_t batch, fresh, T;
+} maker;
+
+/* The short names by which all of these files call them. */
+#define tensor(...) nmb__mk_tensor(__VA_ARGS__)
+#define act2(...) nmb__mk_act2(__VA_ARGS__)
+#define act3(...) nmb__mk_act3(__VA_ARGS__)
+#define weight(...) nmb__mk_weight(__VA_ARGS__)
+#define vector(...) nmb__mk_vector(__VA_ARGS__)
+#define op_add(...) nmb__mk_op(__VA_ARGS__)
+#define op1(...) nmb__mk_op1(__VA_ARGS__)
+#define op2(...) nmb__mk_op2(__VA_ARGS__)
+#define linear(...) nmb__mk_linear(__VA_ARGS__)
+#define scaled(...) nmb__mk_scaled(__VA_ARGS__)
+#define pointwise(...) nmb__mk_pointwise(__VA_ARGS__)
+
+nmb_id tensor(maker *, const char *name, nmb_role, nmb_dtype, int group, int rank,
+              const int64_t *dim);
+nmb_id act2(maker *, const char *name, int64_t rows, int64_t cols);
+nmb_id act3(maker *, const char *name, int64_t a, int64_t b, int64_t c);
+/* Of the layer's format for its class. */
+nmb_id weight(maker *, const char *name, nmb__class, int rank, int64_t d0, int64_t d1,
+              int64_t d2);
+nmb_id vector(maker *, const char *name, int64_t n);
+/* Inputs that are NMB_NONE are left out.  Gives the op. */
+nmb_id op_add(maker *, nmb_opcode, int nin, const nmb_id *in, nmb_id out);
+/* These give `out`. */
+nmb_id op1(maker *, nmb_opcode, nmb_id x, nmb_id out);
+nmb_id op2(maker *, nmb_opcode, nmb_id x, nmb_id y, nmb_id out);
+nmb_id linear(maker *, const char *name, nmb__class, nmb_id x, int64_t n, int64_t k,
+              bool bias, nmb_id out);
+/* fn(x), or fn(x) * y if there is a y. */
+nmb_id pointwise(maker *, const char *fn, nmb_id x, nmb_id y, nmb_id out);
+/* Multiplies what the op that made `t` gives. */
+void scaled(maker *, nmb_id t, double scale);
+#endif
