@@ -159,6 +159,14 @@ nmb__folder_files(nmb_run *run, const char *folder, const char *ext, const char 
   return n;
 }
 
+/* Folders that the source keeps in hwsim/. */
+static bool
+in_hwsim(const char *folder)
+{
+  return !strcmp(folder, "machines") || !strcmp(folder, "validation") ||
+         !strcmp(folder, "dram");
+}
+
 /* The folders to search, NULL terminated. */
 static const char **
 search_list(nmb_run *run, const char *folder)
@@ -178,10 +186,8 @@ search_list(nmb_run *run, const char *folder)
     p += len + (p[len] == ':');
   }
   if (at.source)
-    list[n++] = nmb_format(
-        run, "%s/%s%s", at.source,
-        strcmp(folder, "machines") && strcmp(folder, "validation") ? "" : "hwsim/",
-        folder);
+    list[n++] = nmb_format(run, "%s/%s%s", at.source, in_hwsim(folder) ? "hwsim/" : "",
+                           folder);
   else
     list[n++] = nmb_format(run, "%s/%s", installed(run, NMB_DATADIR), folder);
   return list;

@@ -6,7 +6,8 @@
 
 #include "nmbench/nmb_base.h"
 
-/* folder: "models", "machines", "experiments" or "validation"; ext without or with its dot.
+/* folder: "models", "machines", "dram", "experiments" or "validation"; ext without or with
+ * its dot.
  * A name that holds a slash, or that exists as it stands and ends in `ext`, is a
  * path.  Otherwise fails with the nearest name there is. */
 NMB_API nmb_status nmb__find_file(nmb_run *, const char *folder, const char *name,

@@ -29,6 +29,8 @@ struct nmb_run {
   const nmb__optval *opt;
   int nopt;
   nmb__values metrics, stats;
+  nmb_run *keep; /* see nmb__run_keep */
+  void *kept_list;
 };
 
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -83,6 +85,7 @@ nmb__run_close(nmb_run *run)
     return;
   arena_free(&run->arena);
   arena_free(&run->kept);
+  nmb__run_close(run->keep);
   if (run->rng)
     gsl_rng_free(run->rng);
   free(run->error);
@@ -117,6 +120,15 @@ void *
 nmb_alloc(nmb_run *run, size_t count, size_t size)
 {
   return take(&run->arena, count, size);
+}
+
+void **
+nmb__run_keep(nmb_run *run, nmb_run **own)
+{
+  if (!run->keep)
+    run->keep = nmb__run_open(NULL);
+  *own = run->keep;
+  return &run->kept_list;
 }
 
 size_t

@@ -44,6 +44,11 @@ NMB_API size_t nmb__run_bytes(const nmb_run *); /* arena in use */
 NMB_API size_t nmb__run_mark(nmb_run *);
 NMB_API void nmb__run_release(nmb_run *, size_t mark);
 
+/* A place for things that are read once a run and then only looked up, such as tables
+ * of files: gives the address of the head of a list, and in *own the arena that its
+ * items live in.  They stay until the run is closed. */
+NMB_API void **nmb__run_keep(nmb_run *, nmb_run **own);
+
 /* Aborts with a message: for our own bugs and for memory that ran out. */
 NMB_API void nmb__panic(const char *fmt, ...) NMB_PRINTF(1, 2);
 NMB_API void *nmb__xrealloc(void *, size_t count, size_t size);

@@ -1,2 +1,3 @@
 # Documents for people.
 dist_doc_DATA = README.md CHANGELOG.md docs/design.md docs/validation.md docs/experiment.md docs/figures.md
+dist_doc_DATA += docs/dram.md

@@ -110,3 +110,9 @@ TESTS += tests/unit/test_ledger
 endif
 tests_unit_test_ledger_SOURCES = tests/unit/test_ledger.c tests/unit/unit.h
 tests_unit_test_ledger_LDADD = libharness.la $(UNIT_LDADD) $(JANSSON_LIBS) -lm
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_dram
+TESTS += tests/unit/test_dram
+endif
+tests_unit_test_dram_SOURCES = tests/unit/test_dram.c tests/unit/unit.h
+tests_unit_test_dram_LDADD = $(UNIT_LDADD) -lm
