@@ -25,6 +25,7 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_compile,
     &nmb__cmd_sim,
     &nmb__cmd_systolic,
+    &nmb__cmd_dram,
     &nmb__cmd_validate,
     &nmb__cmd_op,
     &nmb__cmd_plot,

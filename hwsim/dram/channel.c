@@ -92,17 +92,15 @@ pairs_badly(const nmb_dramch *ch, const nmb_dram_cmd *k, int bank, int64_t t)
 }
 
 int64_t
-nmb_dramch_ready(const nmb_dramch *ch, nmb_id c, int bank, int64_t at)
+nmb__dramch_raw(const nmb_dramch *ch, nmb_id c, int bank)
 {
   const nmb_dram *d = ch->d;
   const nmb_dram_cmd *k = &d->info.cmd[c];
   const uint16_t *node = d->node[bank];
   int64_t t = ch->bus[k->bus];
-  if (at > t)
-    t = at;
-  const unsigned check = d->check[c];
-  for (int l = 0; l < NMB_DRAM_NLEVEL; l++) {
-    if (!(check >> l & 1))
+  unsigned check = d->check[c];
+  for (int l = 0; check; l++, check >>= 1) {
+    if (!(check & 1))
       continue;
     if (l <= (int)k->scope) {
       const int64_t r = ch->ready[(size_t)node[l] * (size_t)d->stride + (size_t)c];
@@ -112,15 +110,22 @@ nmb_dramch_ready(const nmb_dramch *ch, nmb_id c, int bank, int64_t at)
     }
     const int first = nmb__dram_first(d, k->scope, bank), n = d->below[k->scope];
     for (int b = first; b < first + n; b += d->below[l]) {
-      const int64_t r =
-          ch->ready[(size_t)d->node[b][l] * (size_t)d->stride + (size_t)c];
+      const int64_t r = ch->ready[(size_t)d->node[b][l] * (size_t)d->stride + (size_t)c];
       if (r > t)
         t = r;
     }
   }
+  return t;
+}
+
+int64_t
+nmb_dramch_ready(const nmb_dramch *ch, nmb_id c, int bank, int64_t at)
+{
+  const nmb_dram_cmd *k = &ch->d->info.cmd[c];
+  const int64_t raw = nmb__dramch_raw(ch, c, bank), t = raw > at ? raw : at;
   if (k->rise)
     return t + (t % 2 == 0);
-  return d->info.ticks_per_ck == 2 && pairs_badly(ch, k, bank, t) ? t + 1 : t;
+  return ch->d->info.ticks_per_ck == 2 && pairs_badly(ch, k, bank, t) ? t + 1 : t;
 }
 
 static inline void

@@ -92,6 +92,9 @@ nmb__dram_first(const nmb_dram *d, nmb_dram_level level, int bank)
   return bank - bank % d->below[level];
 }
 
+/* As nmb_dramch_ready, but for edges: what the rows and the bus alone say. */
+int64_t nmb__dramch_raw(const nmb_dramch *, nmb_id cmd, int bank);
+
 /* Reads, evaluates, compiles. */
 nmb_status nmb__dram_load(nmb_run *, nmb_run *own, const char *path, const char *text,
                           size_t len, const char *kind, const char *set,

@@ -579,7 +579,7 @@ latency(reader *r, const char *key, int *out)
   return NMB_OK;
 }
 
-static void
+static nmb_status
 refresh(reader *r)
 {
   nmb_dram *d = r->d;
@@ -588,6 +588,17 @@ refresh(reader *r)
   const int all = param_find(r, "nREFI"), one = param_find(r, "nREFIpb");
   d->refi = d->refab < 0 || all < 0 ? 0 : r->param[all].value * d->info.ticks_per_ck;
   d->refipb = d->refpb < 0 || one < 0 ? 0 : r->param[one].value * d->info.ticks_per_ck;
+  for (int i = 0; i < d->nrow; i++) {
+    const nmb__dram_row *c = &d->row[i];
+    if (c->from == d->refab && d->refi > 0 && c->ticks >= d->refi)
+      return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->path, c->line, 0},
+                      "a refresh takes %lld ticks, expected fewer than the %lld between two",
+                      (long long)c->ticks, (long long)d->refi);
+    if (c->from == d->refpb && c->level < NMB_DRAM_BANK && d->refipb > 0 &&
+        c->ticks >= d->refipb)
+      d->refipb = 0; /* bank after bank is not fast enough */
+  }
+  return NMB_OK;
 }
 
 static nmb_status
@@ -607,7 +618,7 @@ read_all(reader *r, const char *kind, const char *set)
   memcpy(keep, r->param, (size_t)r->nparam * sizeof *keep);
   r->d->param = keep;
   r->d->nparam = r->nparam;
-  refresh(r);
+  NMB_TRY(refresh(r));
   return nmb__dram_compile(r->run, r->own, r->d);
 }
 

@@ -137,6 +137,66 @@ NMB_API int nmb_dramch_mode(const nmb_dramch *);
 /* Ticks by which nmb_dramch_step and _burst came later because of refreshes. */
 NMB_API int64_t nmb_dramch_refresh_stall(const nmb_dramch *);
 
+/* --------------------------------------------------------- reads and writes of a host */
+typedef struct nmb_dramreq {
+  int64_t at; /* first tick at which it may be scheduled; requests come in order */
+  bool write;
+  int bank;
+  int64_t row, column; /* column: in transactions */
+} nmb_dramreq;
+
+/* A memory controller.  docs/dram.md tells its rules.  Zeros are the defaults but for
+ * the queues: use NMB_DRAMCTL_DEFAULT. */
+typedef struct nmb_dramctl {
+  nmb_dram_refresh refresh;
+  int cap;           /* rows are closed after that many column accesses; 0: left open */
+  int reads, writes; /* entries of the queues */
+  int low, high;     /* writes are drained from more than high to fewer than low, in
+                      * percent of the entries */
+  bool in_order;     /* first come, first served; else first ready first */
+  int64_t columns;   /* stop after that many column commands; 0: when all is done */
+} nmb_dramctl;
+#define NMB_DRAMCTL_DEFAULT                                                              \
+  {                                                                                      \
+    NMB_DRAM_NOREFRESH, 0, 32, 32, 20, 80, false, 0                                      \
+  }
+
+/* Request number k = 0, 1, ..; false: there are no more. */
+typedef bool nmb_dram_source(void *arg, int64_t k, nmb_dramreq *out);
+/* Request k is done: its column command was issued at `issued` (-1: a write that a later
+ * one replaced, or a read that a queued write answered), its data were there at `done`. */
+typedef void nmb_dram_sink(void *arg, int64_t k, int64_t issued, int64_t done);
+
+typedef struct nmb_dramstats {
+  int64_t columns, last_column; /* column commands, and the tick of the last */
+  int64_t end;                  /* tick at which the last data were there */
+  int64_t reads, writes;        /* requests served */
+  int64_t forwarded, merged;    /* reads answered, writes replaced in the write queue */
+  int64_t latency;              /* sum over reads: done - arrival, in ticks */
+  int64_t hits, misses, conflicts; /* rows open, closed, other: at the first command */
+} nmb_dramstats;
+
+/* Runs all requests of `next` through a fresh controller of one channel.  hook, sink:
+ * (optional).  NMB_UNSUPPORTED as nmb_dramch_new; NMB_BADINPUT if a request is outside
+ * of the channel. */
+NMB_API nmb_status nmb_dramctl_run(nmb_run *, const nmb_dram *, const nmb_dramctl *,
+                                   nmb_dram_source *next, void *next_arg,
+                                   nmb_dram_sink *sink, void *sink_arg,
+                                   nmb_dram_hook *hook, void *hook_arg,
+                                   nmb_dramstats *out);
+
+/* The microbenchmarks that docs/dram.md defines, without end: seq_bgi, seq_row, random,
+ * same_bank, bank_rr, rw_mix.  nmb_dram_bench_next is the source, with the struct as its
+ * argument. */
+typedef struct nmb_dram_bench {
+  const nmb_dram_info *info;
+  int workload;
+  uint64_t x;
+} nmb_dram_bench;
+NMB_API nmb_status nmb_dram_bench_start(nmb_run *, const nmb_dram *, const char *workload,
+                                        nmb_dram_bench *out);
+NMB_API bool nmb_dram_bench_next(void *bench, int64_t k, nmb_dramreq *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* nmbench dram: microbenchmarks of one DRAM channel behind a controller. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/cmd.h"
+#include "nmbench/nmb_dram.h"
+
+typedef struct stamps {
+  nmb__cli *cli;
+  const nmb_dram *d;
+  int64_t count[64], first_column;
+  bool show;
+  json_t *list; /* NULL: as text */
+} stamps;
+
+static int64_t
+part(const nmb_dram_info *o, int level, int bank)
+{
+  int below = 1;
+  for (int l = level + 1; l < NMB_DRAM_NLEVEL; l++)
+    below *= o->count[l];
+  return bank / below % o->count[level];
+}
+
+/* "0:0:3:1:17": the named levels and the row; - for parts inside of the scope. */
+static const char *
+place_text(nmb_run *run, const nmb_dram_info *o, nmb_id cmd, int bank, int64_t row)
+{
+  const char *s = "0";
+  for (int l = NMB_DRAM_RANK; l < NMB_DRAM_NLEVEL; l++)
+    if (o->level_name[l])
+      s = l > (int)o->cmd[cmd].scope
+              ? nmb_format(run, "%s:-", s)
+              : nmb_format(run, "%s:%lld", s, (long long)part(o, l, bank));
+  return row < 0 ? nmb_format(run, "%s:-", s)
+                 : nmb_format(run, "%s:%lld", s, (long long)row);
+}
+
+static void
+stamp(void *arg, int64_t tick, nmb_id cmd, int bank, int64_t row)
+{
+  stamps *s = arg;
+  const nmb_dram_info *o = nmb_dram_get(s->d);
+  s->count[cmd]++;
+  if (s->first_column == 0 && o->cmd[cmd].does & NMB_DRAM_COLUMN)
+    s->first_column = tick;
+  if (!s->show)
+    return;
+  const char *at = place_text(s->cli->run, o, cmd, bank, row);
+  if (s->list)
+    json_array_append_new(s->list,
+                          json_pack("{s:I, s:s, s:s}", "tick", (json_int_t)tick, "command",
+                                    o->cmd[cmd].name, "place", at));
+  else
+    printf("%10lld  %-7s %s\n", (long long)tick, o->cmd[cmd].name, at);
+}
+
+static int
+cap_of(const char *policy)
+{
+  if (!strcmp(policy, "open"))
+    return 0;
+  return policy[strlen(policy) - 1] - '0'; /* closed_cap1, closed_cap4: the flag's type */
+}
+
+static nmb_status
+list_kinds(nmb_run *run, bool json)
+{
+  const char **name;
+  int n;
+  NMB_TRY(nmb_dram_list(run, &name, &n));
+  json_t *all = json_array();
+  for (int i = 0; i < n; i++)
+    if (json)
+      json_array_append_new(all, json_string(name[i]));
+    else
+      puts(name[i]);
+  if (json)
+    nmb__cli_json(json_pack("{s:O}", "kinds", all));
+  json_decref(all);
+  return NMB_OK;
+}
+
+static json_t *
+counts_json(const stamps *s)
+{
+  const nmb_dram_info *o = nmb_dram_get(s->d);
+  json_t *j = json_object();
+  for (int i = 0; i < o->ncmd; i++)
+    if (s->count[i] > 0)
+      json_object_set_new(j, o->cmd[i].name, json_integer(s->count[i]));
+  return j;
+}
+
+static void
+report(const stamps *s, const nmb_dramstats *r)
+{
+  nmb__cli *cli = s->cli;
+  const nmb_dram_info *o = nmb_dram_get(s->d);
+  const double seconds = (double)r->last_column * o->tick_ps * 1e-12;
+  const double bytes = (double)r->columns * o->tx_bytes;
+  const double peak = o->tx_bytes / (o->burst * o->tick_ps * 1e-12) *
+                      (o->level_name[NMB_DRAM_RANK] &&
+                               !strcmp(o->level_name[NMB_DRAM_RANK], "PseudoChannel")
+                           ? o->count[NMB_DRAM_RANK]
+                           : 1);
+  const double latency = r->reads > 0 ? (double)r->latency / (double)r->reads : 0;
+  if (!nmb__cli_flag(cli, "json")) {
+    printf("%s, %s: %lld column commands in %lld ticks of %g ps\n", o->name, o->org,
+           (long long)r->columns, (long long)r->last_column, o->tick_ps);
+    printf("bandwidth %.4f GB/s, %.1f %% of the interface; reads take %.1f ticks\n",
+           bytes / seconds * 1e-9, 100 * bytes / seconds / peak, latency);
+    for (int i = 0; i < o->ncmd; i++)
+      if (s->count[i] > 0)
+        printf("  %-8s %lld\n", o->cmd[i].name, (long long)s->count[i]);
+    return;
+  }
+  json_t *j = json_pack(
+      "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:i, s:f, s:f, s:f, "
+      "s:o, s:I, s:I, s:I, s:I, s:I}",
+      "kind", o->name, "organisation", o->org, "source", o->source, "workload",
+      nmb__cli_text(cli, "workload"), "policy", nmb__cli_text(cli, "policy"), "refresh",
+      nmb__cli_text(cli, "refresh"), "queue", nmb__cli_text(cli, "queue"), "n",
+      (json_int_t)r->columns, "cycles", (json_int_t)r->last_column, "first_column",
+      (json_int_t)s->first_column, "tick_ps", o->tick_ps, "time_s", seconds, "tx_bytes",
+      o->tx_bytes, "bandwidth_bytes_per_s", bytes / seconds, "bandwidth_GBps",
+      bytes / seconds * 1e-9, "peak_bytes_per_s", peak, "commands", counts_json(s),
+      "row_hits", (json_int_t)r->hits, "row_misses", (json_int_t)r->misses,
+      "row_conflicts", (json_int_t)r->conflicts, "forwarded_reads",
+      (json_int_t)r->forwarded, "merged_writes", (json_int_t)r->merged);
+  json_object_set_new(j, "read_latency_ticks", nmb__json_real(latency));
+  if (s->list)
+    json_object_set(j, "stamps", s->list);
+  nmb__cli_json(j);
+}
+
+static nmb_status
+dram(nmb__cli *cli, stamps *s)
+{
+  nmb_run *run = cli->run;
+  const char *kind = nmb__cli_text(cli, "kind"), *refresh = nmb__cli_text(cli, "refresh");
+  const char *set = "";
+  if (!kind)
+    return list_kinds(run, nmb__cli_flag(cli, "json"));
+  for (int i = 0; i < cli->nset; i++)
+    if (!strcmp(cli->set[i].flag->name, "set"))
+      set = nmb_format(run, "%s%s%s", set, *set ? "," : "", cli->set[i].value);
+  NMB_TRY(nmb_dram_open(run, kind, set, &s->d));
+  nmb_dramctl conf = NMB_DRAMCTL_DEFAULT;
+  conf.columns = nmb__cli_int(cli, "n");
+  if (conf.columns < 1)
+    return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC, "--n: found %lld, expected 1 or more",
+                    (long long)conf.columns);
+  conf.cap = cap_of(nmb__cli_text(cli, "policy"));
+  conf.in_order = !strcmp(nmb__cli_text(cli, "queue"), "inorder");
+  if (!strcmp(refresh, "allbank"))
+    conf.refresh = NMB_DRAM_ALLBANK;
+  else if (!strcmp(refresh, "perbank"))
+    conf.refresh = NMB_DRAM_PERBANK;
+  nmb_dram_bench bench;
+  NMB_TRY(nmb_dram_bench_start(run, s->d, nmb__cli_text(cli, "workload"), &bench));
+  nmb_dramstats r;
+  NMB_TRY(nmb_dramctl_run(run, s->d, &conf, nmb_dram_bench_next, &bench, NULL, NULL, stamp,
+                          s, &r));
+  report(s, &r);
+  return NMB_OK;
+}
+
+static int
+cmd_dram(nmb__cli *cli)
+{
+  stamps s = {.cli = cli, .show = nmb__cli_flag(cli, "stamps")};
+  if (s.show && nmb__cli_flag(cli, "json"))
+    s.list = json_array();
+  const nmb_status status = dram(cli, &s);
+  json_decref(s.list);
+  return nmb__exit_code(status);
+}
+
+static const nmb__flag flags[] = {
+    {"kind", 'k', "KIND", "text", NULL, "kind of DRAM; absent: lists them"},
+    {"workload", 'w', "NAME", "seq_bgi|seq_row|random|same_bank|bank_rr|rw_mix", "seq_bgi",
+     "which requests"},
+    {"n", 'n', "N", "int", "20000", "column commands"},
+    {"policy", 0, "POLICY", "open|closed_cap1|closed_cap4", "open",
+     "leave rows open, or close them after that many accesses"},
+    {"refresh", 0, "MODE", "none|allbank|perbank", "none", "of the DRAM"},
+    {"queue", 0, "ORDER", "frfcfs|inorder", "frfcfs",
+     "first ready first, or first come first served"},
+    {"set", 0, "NAME=VALUE", "text", NULL,
+     "another timing value in clocks (nRCD=20) or organisation (org=DDR4_16Gb_x8)"},
+    {"stamps", 0, NULL, NULL, NULL, "show every command with its tick"},
+    NMB__FLAG_JSON,
+    {NULL, 0, NULL, NULL, NULL, NULL}};
+
+const nmb__command nmb__cmd_dram = {
+    .name = "dram",
+    .args = "",
+    .arg_type = "text",
+    .min = 0,
+    .max = 0,
+    .summary = "microbenchmarks of one DRAM channel",
+    .help =
+        "Offers requests without pause to one channel behind a memory controller, command "
+        "by command, and prints the tick of the N-th column command (cycles), bandwidth and "
+        "command counts. A tick is a clock of the command bus, half of one for HBM3.\n\n"
+        "seq_row goes through the memory in order; seq_bgi too, but takes turns between bank "
+        "groups (all row hits); random draws transactions; same_bank opens a new row of one "
+        "bank each time, bank_rr of bank after bank; rw_mix is seq_bgi in turns of 16 reads "
+        "and 16 writes.",
+    .example = "nmbench dram --kind DDR4_3200AA --workload random --policy closed_cap1",
+    .flags = flags,
+    .main = cmd_dram,
+};
