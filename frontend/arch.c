@@ -11,12 +11,12 @@
 
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
                                                  "relu", "relu2", "swiglu-oai"};
-static const char *const score_names[NMB__NSCORE] = {"softmax", "sigmoid", "topk-softmax",
-                                                     "sparsemixer"};
+static const char *const score_names[NMB__NSCORE] = {
+    "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrt-softplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
                                           "parallel2"};
-static const char *const qk_names[] = {"none", "head", "full"};
+static const char *const qk_names[] = {"none", "head", "full", "unit"};
 
 const char *
 nmb__act_name(int64_t a)
@@ -77,19 +77,20 @@ nmb__need(const builder *b, nmb__field f)
                   b->c.family);
 }
 
-/* Spellings of activations in the files. */
-static nmb_status
-act_choose(builder *b, int64_t *out)
+/* Spellings of activations and scores in the files. */
+static void
+respell(builder *b, nmb__field f)
 {
-  static const char *const spelling[][2] = {{"gelu_new", "gelu-tanh"},
+  static const char *const spelling[][2] = {{"sqrtsoftplus", "sqrt-softplus"},
+                                            {"swigluoai", "swiglu-oai"},
+                                            {"gelu_new", "gelu-tanh"},
                                             {"gelu_pytorch_tanh", "gelu-tanh"},
                                             {"gelu_fast", "gelu-tanh"},
                                             {"gelu_tanh", "gelu-tanh"},
                                             {"swish", "silu"}};
   for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
-    if (!strcmp(S(b, ACT), spelling[i][0]))
-      S(b, ACT) = spelling[i][1];
-  return choose(b, NMB__F_ACT, act_names, NMB__NACT, out);
+    if (!strcmp(b->c.set[f].s, spelling[i][0]))
+      b->c.set[f].s = spelling[i][1];
 }
 
 /* -------------------------------------------------------------- attention */
@@ -125,6 +126,10 @@ stretch_resolve(const builder *b, nmb__attn *t)
                       nmb__spelled(b, NMB__F_ROPE_SCALING),
                       nmb__json_show(b->run, beta));
   }
+  const json_t *on = J(b, STRETCH_ON);
+  if (json_is_false(on) || (json_is_integer(on) && json_integer_value(on) == 0) ||
+      (I(b, STRETCH_NOPE) && t->rope.dims))
+    t->stretch = 0;
   if (!(t->stretch > 0))
     return NMB_OK;
   t->stretch_every = I(b, STRETCH_EVERY) ? I(b, STRETCH_EVERY) : (int64_t)t->rope.orig;
@@ -134,19 +139,34 @@ stretch_resolve(const builder *b, nmb__attn *t)
   return NMB_OK;
 }
 
-static nmb_status
-attn_resolve(const builder *b, bool window, nmb__attn *t)
+/* Heads of the layer, which may differ with the kind of layer. */
+static void
+heads_resolve(const builder *b, bool window, nmb__attn *t)
 {
-  static const char *const yes_no[] = {"no", "yes", "follow"};
-  NMB_TRY(nmb__need(b, NMB__F_HEADS));
   t->heads = I(b, HEADS);
   t->kv_heads = I(b, KV_HEADS) ? I(b, KV_HEADS) : t->heads;
+  t->dk = I(b, HEAD_DIM) ? I(b, HEAD_DIM) : I(b, HIDDEN) / t->heads;
   if (window && I(b, WINDOW_HEADS))
     t->heads = I(b, WINDOW_HEADS);
   if (window && I(b, WINDOW_KV_HEADS))
     t->kv_heads = I(b, WINDOW_KV_HEADS);
-  t->dk = I(b, HEAD_DIM) ? I(b, HEAD_DIM) : I(b, HIDDEN) / t->heads;
+  if (window && I(b, WINDOW_HEAD_DIM))
+    t->dk = I(b, WINDOW_HEAD_DIM);
+  if (!window && I(b, GLOBAL_KV_HEADS))
+    t->kv_heads = I(b, GLOBAL_KV_HEADS);
+  if (!window && I(b, GLOBAL_HEAD_DIM))
+    t->dk = I(b, GLOBAL_HEAD_DIM);
   t->dv = I(b, V_DIM) ? I(b, V_DIM) : t->dk;
+  if (window && I(b, WINDOW_V_DIM))
+    t->dv = I(b, WINDOW_V_DIM);
+}
+
+static nmb_status
+attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
+{
+  static const char *const yes_no[] = {"no", "yes", "follow"};
+  NMB_TRY(nmb__need(b, NMB__F_HEADS));
+  heads_resolve(b, window, t);
   if (I(b, MLA))
     NMB_TRY(mla_resolve(b, t));
   if (t->heads % t->kv_heads)
@@ -165,10 +185,14 @@ attn_resolve(const builder *b, bool window, nmb__attn *t)
   if (t->o_bias == 2)
     t->o_bias = t->bias;
   if (I(b, QK_NORM_ON))
-    NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 3, &t->qk_norm));
+    NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 4, &t->qk_norm));
   double score;
   NMB_TRY(
       nmb__rope_resolve(b, t->mla ? t->d_rope : t->dk, window, &t->rope, &score));
+  if (nope)
+    t->rope = (nmb__rope){0};
+  if (t->qk_norm == NMB__QKNORM_UNIT && !t->rope.dims)
+    t->qk_norm = NMB__QKNORM_NONE;
   if (!t->mla)
     score = 1; /* others leave the scale of scores as it is */
   NMB_TRY(stretch_resolve(b, t));
@@ -193,36 +217,83 @@ nmb__list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
   return NMB_OK;
 }
 
+/* The word of a layer's type, or the number that stands for it. */
 static nmb_status
-window_resolve(const builder *b, int64_t layer, int64_t *window)
+type_of(const builder *b, int64_t layer, const char **out)
 {
-  *window = I(b, WINDOW_ON) ? I(b, WINDOW) : 0;
+  static const char *const local[] = {"sliding_attention", "chunked_attention",
+                                      "sliding_window", "local"};
+  static const char *const global[] = {"full_attention", "attention", "global", "full"};
+  const json_t *v = NULL;
+  NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+  const char *s = json_string_value(v);
+  *out = NULL;
+  if (json_is_integer(v) || json_is_boolean(v)) { /* 1: with the window */
+    const int64_t i = json_is_true(v) ? 1 : json_integer_value(v);
+    *out = i == 0 ? global[0] : i == 1 ? local[0] : NULL;
+  }
+  for (size_t i = 0; s && i < sizeof local / sizeof *local; i++)
+    *out = !strcmp(s, local[i]) ? local[0] : !strcmp(s, global[i]) ? global[0] : *out;
+  if (*out)
+    return NMB_OK;
+  return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_LAYER_TYPES),
+                  "%s.%ld: found %s, expected full_attention or sliding_attention",
+                  nmb__spelled(b, NMB__F_LAYER_TYPES), (long)layer,
+                  nmb__json_show(b->run, v));
+}
+
+/* Does the layer attend to near keys only, by a window or within a chunk? */
+static nmb_status
+local_resolve(const builder *b, int64_t layer, bool nope, bool *local)
+{
+  const int64_t every = I(b, WINDOW_ALTERNATE), from = I(b, WINDOW_FROM);
+  *local = I(b, WINDOW_ON) && (I(b, WINDOW) || I(b, CHUNK));
   if (J(b, LAYER_TYPES)) {
-    const json_t *v = NULL;
-    NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
-    const char *s = json_string_value(v);
-    if (json_is_integer(v)) /* 1: with the window */
-      s = json_integer_value(v) == 0   ? "full_attention"
-          : json_integer_value(v) == 1 ? "sliding_attention"
-                                       : NULL;
-    if (s && !strcmp(s, "full_attention"))
-      *window = 0;
-    else if (!s || strcmp(s, "sliding_attention"))
-      return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_LAYER_TYPES),
-                      "%s.%ld: found %s, expected full_attention or sliding_attention",
-                      nmb__spelled(b, NMB__F_LAYER_TYPES), (long)layer,
-                      nmb__json_show(b->run, v));
-    else if (!I(b, WINDOW))
+    const char *type;
+    NMB_TRY(type_of(b, layer, &type));
+    if (!*local && !strcmp(type, "sliding_attention") && !I(b, CHUNK) && !I(b, WINDOW))
       return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_LAYER_TYPES),
                       "%s.%ld is sliding_attention, but there is no sliding_window",
                       nmb__spelled(b, NMB__F_LAYER_TYPES), (long)layer);
+    *local = !strcmp(type, "sliding_attention");
     return NMB_OK;
   }
-  if (layer < I(b, WINDOW_FROM))
-    *window = 0;
-  if (I(b, WINDOW_ALTERNATE) && (layer + 1) % I(b, WINDOW_ALTERNATE) == 0)
-    *window = 0;
+  const int64_t at = I(b, WINDOW_PHASE) ? layer : layer + 1;
+  if (layer < from || (every && at % every == 0) || (I(b, CHUNK) && nope))
+    *local = false;
   return NMB_OK;
+}
+
+static nmb_status
+nope_resolve(const builder *b, int64_t layer, bool *nope)
+{
+  const int64_t every = I(b, NOPE_EVERY);
+  *nope = every && (layer + 1) % every == 0;
+  if (!J(b, NOPE_LAYERS) || json_array_size(J(b, NOPE_LAYERS)) == 0)
+    return NMB_OK;
+  const json_t *v = NULL;
+  NMB_TRY(nmb__list_at(b, NMB__F_NOPE_LAYERS, layer, &v));
+  if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1)
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_NOPE_LAYERS),
+                    "%s.%ld: found %s, expected 0 or 1",
+                    nmb__spelled(b, NMB__F_NOPE_LAYERS), (long)layer,
+                    nmb__json_show(b->run, v));
+  *nope = json_integer_value(v) == 0;
+  return NMB_OK;
+}
+
+static nmb_status
+attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
+{
+  bool local, nope;
+  NMB_TRY(nope_resolve(b, layer, &nope));
+  NMB_TRY(local_resolve(b, layer, nope, &local));
+  if (local) {
+    t->window = I(b, CHUNK) ? 0 : I(b, WINDOW);
+    t->chunk = I(b, CHUNK);
+  }
+  NMB_TRY(attn_resolve(b, local, nope || (I(b, NOPE_GLOBAL) && !local), t));
+  return nmb__attn_extras(b, layer, t);
 }
 
 /* --------------------------------------------------------------- networks */
@@ -232,13 +303,24 @@ routed(const builder *b, int64_t layer, bool *out)
   const int64_t every = I(b, MOE_EVERY), off = I(b, MOE_OFFSET);
   *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) &&
          layer % every == (off < 0 ? every - 1 : off % every);
+  const json_t *numbers = J(b, MOE_NUMBERS);
+  if (numbers)
+    *out = false;
+  for (size_t i = 0; i < json_array_size(numbers); i++)
+    *out |= json_integer_value(json_array_get(numbers, i)) == layer;
   if (J(b, MOE_LAYERS)) {
     const json_t *v = NULL;
     NMB_TRY(nmb__list_at(b, NMB__F_MOE_LAYERS, layer, &v));
-    *out = json_integer_value(v) == 1;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > 1)
+    const char *word = json_string_value(v); /* hash: routes by the token */
+    *out = json_integer_value(v) == 1 || json_is_true(v) ||
+           (word && (!strcmp(word, "sparse") || !strcmp(word, "hash_moe") ||
+                     !strcmp(word, "moe")));
+    if (word ? !*out && strcmp(word, "dense")
+             : !json_is_boolean(v) &&
+                   (!json_is_integer(v) || json_integer_value(v) < 0 ||
+                    json_integer_value(v) > 1))
       return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MOE_LAYERS),
-                      "%s.%ld: found %s, expected 0 or 1", nmb__spelled(b, NMB__F_MOE_LAYERS),
+                      "%s.%ld: found %s, expected 0 or 1, or dense or sparse", nmb__spelled(b, NMB__F_MOE_LAYERS),
                       (long)layer, nmb__json_show(b->run, v));
   }
   const json_t *j = J(b, DENSE_LAYERS);
@@ -271,7 +353,7 @@ groups_check(const builder *b, const nmb__moe *m)
 }
 
 static nmb_status
-moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
+moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
 {
   static const char *const methods[] = {"greedy", "group_limited_greedy", "noaux_tc"};
   int64_t method;
@@ -282,7 +364,10 @@ moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
   m->groups = method == 0 ? 1 : I(b, GROUPS);
   m->topk_groups = method == 0 ? 1 : I(b, TOPK_GROUPS);
   m->group_top = method == 2 ? 2 : 1;
-  m->select_bias = method == 2 || I(b, SELECT_BIAS);
+  m->hash = layer < I(b, HASH_LAYERS) ? I(b, VOCAB) : 0;
+  m->input = I(b, ROUTE_INPUT);
+  m->normed = I(b, ROUTER_NORM);
+  m->select_bias = (method == 2 || I(b, SELECT_BIAS)) && !m->hash;
   m->router_bias = I(b, ROUTER_BIAS);
   m->renorm = I(b, RENORM);
   m->scale = R(b, ROUTE_SCALE);
@@ -302,10 +387,31 @@ moe_resolve(const builder *b, const nmb__ffn *dense, nmb__moe *m)
 }
 
 /* ------------------------------------------------------------------ whole */
+/* Settings given as one number per layer take that of the layer at hand. */
+static nmb_status
+layer_lists(builder *b, int64_t layer)
+{
+  for (int f = 0; f < NMB__F_NFIELD; f++) {
+    nmb__setting *s = &b->c.set[f];
+    if (!s->list)
+      continue;
+    const json_t *v = json_array_get(s->list, (size_t)layer);
+    if (!v)
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, (nmb__field)f),
+                      "%s has %zu entries, but there are %ld layers",
+                      nmb__spelled(b, (nmb__field)f), json_array_size(s->list),
+                      (long)b->a->nlayer);
+    s->i = json_integer_value(v);
+    s->r = (double)s->i;
+  }
+  return NMB_OK;
+}
+
 static nmb_status
 layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
+  NMB_TRY(layer_lists(b, i));
   nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN),
                     .bias = I(b, FFN_BIAS),
                     .gated = I(b, GATED),
@@ -316,12 +422,17 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   l->norm_offset = R(b, NORM_OFFSET);
   l->residual = R(b, RESIDUAL_SCALE);
   l->sub_norm = I(b, SUB_NORM);
-  NMB_TRY(window_resolve(b, i, &l->attn.window));
-  NMB_TRY(attn_resolve(b, l->attn.window > 0, &l->attn));
-  NMB_TRY(act_choose(b, &dense.act));
+  NMB_TRY(attention_resolve(b, i, &l->attn));
+  NMB_TRY(nmb__layer_extras(b, i, l));
+  NMB_TRY(choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
   NMB_TRY(routed(b, i, &moe));
+  if (l->attn.kv_from && I(b, KV_SHARED_WIDE))
+    dense.width *= 2;
+  l->beside = moe && I(b, MOE_BESIDE);
   if (moe)
-    return moe_resolve(b, &dense, &l->moe);
+    NMB_TRY(moe_resolve(b, i, &dense, &l->moe));
+  if (moe && !l->beside)
+    return NMB_OK;
   if (!dense.width)
     return nmb__need(b, NMB__F_FFN);
   l->ffn = dense;
@@ -390,6 +501,7 @@ ends_resolve(const builder *b, nmb__arch *a)
   a->head_bias = I(b, HEAD_BIAS);
   a->logit_scale = R(b, LOGIT_SCALE) / R(b, LOGIT_DIVISOR);
   a->logit_cap = R(b, LOGIT_CAP);
+  a->kv_shared_weights = I(b, KV_SHARED_WEIGHTS);
   return NMB_OK;
 }
 
@@ -397,6 +509,8 @@ static nmb_status
 resolve(builder *b)
 {
   nmb__arch *a = b->a;
+  respell(b, NMB__F_ACT);
+  respell(b, NMB__F_ROUTER);
   a->family = b->c.family;
   NMB_TRY(nmb__need(b, NMB__F_HIDDEN));
   NMB_TRY(nmb__need(b, NMB__F_LAYERS));

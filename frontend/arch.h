@@ -29,4 +29,7 @@ nmb_status nmb__rope_resolve(const builder *, int64_t width, bool local, nmb__ro
                              double *score);
 /* Element i of a list with one per layer. */
 nmb_status nmb__list_at(const builder *, nmb__field, int64_t i, const json_t **out);
+/* What few families have.  attn: heads and window are set; layers before are done. */
+nmb_status nmb__attn_extras(const builder *, int64_t layer, nmb__attn *);
+nmb_status nmb__layer_extras(const builder *, int64_t layer, nmb__layer *);
 #endif

@@ -616,11 +616,35 @@ nmb__step_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
   return NMB_OK;
 }
 
+/* What the graph has no ops for. */
+static nmb_status
+refuse(nmb_run *run, const nmb__arch *a)
+{
+  for (int i = 0; i < a->ndistinct; i++) {
+    const nmb__layer *l = &a->layer[a->first[i]];
+    const char *what = l->attn.latent        ? "pooled caches"
+                       : l->attn.index.heads ? "the indexer of sparse attention"
+                       : l->hyper            ? "hyper-connections"
+                       : l->altup || l->ple  ? "streams and embeddings of a layer"
+                       : l->attn.kv_from     ? "caches that layers share"
+                       : l->moe.input        ? "experts with scaled inputs"
+                       : l->attn.chunk       ? "attention within chunks"
+                       : l->beside           ? "a network beside the experts"
+                                             : NULL;
+    if (what)
+      return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                      "model '%s' needs %s, which the graph does not have", a->name,
+                      what);
+  }
+  return NMB_OK;
+}
+
 nmb_status
 nmb__graph_build(nmb_run *run, const nmb__arch *a, nmb_step_spec spec,
                  const nmb__routing_spec *routing, nmb_prog **out)
 {
   NMB_TRY(nmb__step_check(run, a, spec));
+  NMB_TRY(refuse(run, a));
   maker m = {.run = run, .a = a, .batch = spec.batch, .fresh = spec.fresh};
   m.T = spec.batch * spec.fresh;
   m.p = nmb_prog_new(a->name, spec);

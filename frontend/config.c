@@ -227,12 +227,43 @@ all_alike(const json_t *v)
   return json_array_size(v) > 0;
 }
 
+/* Fields that may differ from layer to layer. */
+static bool
+per_layer(const field_row *f)
+{
+  static const int of[] = {NMB__F_HEADS,      NMB__F_KV_HEADS,   NMB__F_HEAD_DIM,
+                           NMB__F_WINDOW,     NMB__F_FFN,        NMB__F_EXPERTS,
+                           NMB__F_TOPK,       NMB__F_EXPERT_FFN, NMB__F_SHARED,
+                           NMB__F_SHARED_FFN, NMB__F_WINDOW_HEADS};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+    if (f == &fields[of[i]])
+      return true;
+  return false;
+}
+
+/* A number per layer, each within bounds. */
+static bool
+list_read(const field_row *f, const json_t *v)
+{
+  bool ok = json_array_size(v) > 0;
+  for (size_t i = 0; ok && i < json_array_size(v); i++) {
+    const json_t *x = json_array_get(v, i);
+    const double r = (double)json_integer_value(x);
+    ok = json_is_integer(x) && r >= f->lo && r <= f->hi;
+  }
+  return ok;
+}
+
 /* null: the feature is not there; for numbers that cannot be 0, the default. */
 static bool
 value_read(const field_row *f, const json_t *v, nmb__setting *s)
 {
-  if (f->type == INT && all_alike(v))
+  if (f->type == INT && json_is_array(v)) {
+    if (!all_alike(v) && (!per_layer(f) || !list_read(f, v)))
+      return false;
+    s->list = all_alike(v) ? NULL : v;
     v = json_array_get(v, 0);
+  }
   if (json_is_null(v)) {
     if (f->type == INT || f->type == BOOL)
       s->i = 0, s->r = 0;

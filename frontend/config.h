@@ -11,6 +11,7 @@ typedef struct nmb__setting {
   int64_t i;       /* INT, BOOL */
   double r;        /* INT and BOOL too */
   const char *s;   /* TEXT */
+  const json_t *list; /* INT given as one number per layer; i is the first */
   const json_t *j; /* JSON; NULL: not given.  Borrowed from root */
   const char *key; /* (optional) NULL: the family's or the general default */
   nmb_loc loc;

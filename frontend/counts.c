@@ -17,10 +17,11 @@ nmb__part_name(nmb__part p)
 }
 
 /* ----------------------------------------------------------------- pieces */
-enum { MAXPIECE = 48 };
+enum { MAXPIECE = 96 };
 
 typedef struct list {
   nmb_run *run;
+  bool shared_weights; /* of layers that read the caches of others */
   const nmb__layer *l;
   nmb__piece *v;
   int n;
@@ -45,6 +46,12 @@ matrix(list *s, const char *name, nmb__part part, nmb__class c, int64_t rows,
 }
 
 static void
+vector(list *s, const char *name, nmb__part part, int64_t n)
+{
+  add(s, name, part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
+}
+
+static void
 norm(list *s, const char *name, nmb__part part, int64_t n)
 {
   if (s->l->norm == NMB__NORM_NONE)
@@ -53,6 +60,117 @@ norm(list *s, const char *name, nmb__part part, int64_t n)
   if (s->l->norm == NMB__NORM_LAYER)
     add(s, nmb_format(s->run, "%s.bias", name), part, NMB__USE_VECTOR, NMB__W_NORM, n, 1,
         1);
+}
+
+/* The indexer of DeepSeek-V3.2: queries from the latent query, one key per position
+ * with a layer norm, a weight per head.  MiniMax-M3: all from the hidden state. */
+static void
+pieces_index(list *s, int64_t H)
+{
+  const nmb__index *x = &s->l->attn.index;
+  const nmb__part P = NMB__P_ATTN;
+  const int64_t d = x->width, n = x->heads * d;
+  if (!x->heads || !x->own || s->l->attn.latent)
+    return;
+  matrix(s, "index.q", P, NMB__W_INDEX, n, x->block ? H : s->l->attn.q_rank, 0);
+  matrix(s, "index.k", P, NMB__W_INDEX, d, H, 0);
+  if (x->block) {
+    norm(s, "index.q_norm", P, d);
+    norm(s, "index.k_norm", P, d);
+    if (x->value) {
+      matrix(s, "index.v", P, NMB__W_INDEX, d, H, 0);
+      matrix(s, "index.o", P, NMB__W_INDEX, H, n, 0);
+    }
+    return;
+  }
+  vector(s, "index.k_norm", P, d);
+  vector(s, "index.k_norm.bias", P, d);
+  matrix(s, "index.w", P, NMB__W_ROUTER, x->heads, H, 0);
+}
+
+/* Pools `compress` positions into one of width d; fine pools overlap, so that their
+ * projections have two halves. */
+static void
+pieces_pool(list *s, const char *prefix, int64_t d, int64_t H)
+{
+  const nmb__attn *t = &s->l->attn;
+  const nmb__part P = NMB__P_ATTN;
+  const int64_t n = t->index.heads ? 2 * d : d;
+  matrix(s, nmb_format(s->run, "%s.kv", prefix), P, NMB__W_POOL, n, H, 0);
+  matrix(s, nmb_format(s->run, "%s.gate", prefix), P, NMB__W_POOL, n, H, 0);
+  add(s, nmb_format(s->run, "%s.position", prefix), P, NMB__USE_VECTOR, NMB__W_NORM,
+      t->compress, n, 1);
+  vector(s, nmb_format(s->run, "%s.norm", prefix), P, d);
+}
+
+/* DeepSeek-V4 (published code): one key of all heads that is the value, too. */
+static void
+pieces_latent(list *s, int64_t H)
+{
+  const nmb__attn *t = &s->l->attn;
+  const nmb__part P = NMB__P_ATTN;
+  const int64_t n = t->heads * t->dk;
+  matrix(s, "attn.q_down", P, NMB__W_MLA_DOWN, t->q_rank, H, 0);
+  norm(s, "attn.q_down_norm", P, t->q_rank);
+  matrix(s, "attn.q_up", P, NMB__W_ATTN, n, t->q_rank, 0);
+  matrix(s, "attn.kv", P, NMB__W_MLA_DOWN, t->dk, H, 0);
+  norm(s, "attn.kv_norm", P, t->dk);
+  if (t->sink)
+    vector(s, "attn.sink", P, t->heads);
+  if (t->compress)
+    pieces_pool(s, "pool", t->dk, H);
+  if (t->index.heads) {
+    pieces_pool(s, "index.pool", t->index.width, H);
+    matrix(s, "index.q", P, NMB__W_INDEX, t->index.heads * t->index.width, t->q_rank, 0);
+    matrix(s, "index.w", P, NMB__W_ROUTER, t->index.heads, H, 0);
+  }
+  add(s, "attn.o_down", P, NMB__USE_GROUP, NMB__W_ATTN, t->o_rank, n / t->o_groups,
+      t->o_groups);
+  matrix(s, "attn.o", P, NMB__W_ATTN, H, t->o_groups * t->o_rank, 0);
+}
+
+/* Weights that mix n streams of hyper-connections. */
+static void
+pieces_hyper(list *s, const char *prefix, int64_t n, int64_t H)
+{
+  const int64_t rows = (2 + n) * n;
+  matrix(s, nmb_format(s->run, "%s.hyper", prefix), NMB__P_NORM, NMB__W_STREAM, rows,
+         n * H, 0);
+  add(s, nmb_format(s->run, "%s.hyper.base", prefix), NMB__P_NORM, NMB__USE_VECTOR,
+      NMB__W_STREAM, rows, 1, 1);
+  add(s, nmb_format(s->run, "%s.hyper.scale", prefix), NMB__P_NORM, NMB__USE_VECTOR,
+      NMB__W_STREAM, 3, 1, 1);
+}
+
+/* Gemma 3n's streams and learned residual; embeddings of the layer's own. */
+static void
+pieces_streams(list *s, int64_t H)
+{
+  const nmb__layer *l = s->l;
+  const nmb__part P = NMB__P_NORM;
+  if (l->altup) {
+    const int64_t n = l->altup;
+    norm(s, "altup.norm", P, H);
+    matrix(s, "altup.router", P, NMB__W_STREAM, n, H, 0);
+    matrix(s, "altup.predict", P, NMB__W_STREAM, n * n, n, 0);
+    matrix(s, "altup.correct", P, NMB__W_STREAM, n, n, 0);
+    vector(s, "altup.scale", P, H);
+  }
+  if (l->laurel) {
+    matrix(s, "laurel.left", P, NMB__W_STREAM, l->laurel, H, 0);
+    matrix(s, "laurel.right", P, NMB__W_STREAM, H, l->laurel, 0);
+    norm(s, "laurel.norm", P, H);
+  }
+  if (l->ple) {
+    add(s, "ple.table", NMB__P_EMBED, NMB__USE_LOOKUP, NMB__W_NORM, l->ple_rows, l->ple,
+        1);
+    matrix(s, "ple.model", NMB__P_EMBED, NMB__W_STREAM, l->ple, H, 0);
+    matrix(s, "ple.gate", P, NMB__W_STREAM, l->ple, H, 0);
+    matrix(s, "ple.up", P, NMB__W_STREAM, H, l->ple, 0);
+    norm(s, "ple.post_norm", P, H);
+  }
+  if (l->scalar)
+    vector(s, "layer.scalar", P, 1);
 }
 
 static void
@@ -79,12 +197,16 @@ pieces_heads(list *s, int64_t H)
 {
   const nmb__attn *t = &s->l->attn;
   const nmb__part P = NMB__P_ATTN;
+  const bool own = !t->kv_from || s->shared_weights;
   matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
-  matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
-  matrix(s, "attn.v", P, NMB__W_ATTN, t->kv_heads * t->dv, H, t->bias);
+  if (own)
+    matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
+  if (own && !t->k_eq_v)
+    matrix(s, "attn.v", P, NMB__W_ATTN, t->kv_heads * t->dv, H, t->bias);
   if (t->qk_norm == NMB__QKNORM_HEAD) {
     norm(s, "attn.q_norm", P, t->dk);
-    norm(s, "attn.k_norm", P, t->dk);
+    if (own)
+      norm(s, "attn.k_norm", P, t->dk);
   } else if (t->qk_norm == NMB__QKNORM_FULL) {
     norm(s, "attn.q_norm", P, t->heads * t->dk);
     norm(s, "attn.k_norm", P, t->kv_heads * t->dk);
@@ -112,6 +234,12 @@ pieces_moe(list *s, int64_t H)
   const int64_t I = m->expert.width, E = m->experts;
   const nmb__part P = NMB__P_EXPERTS;
   matrix(s, "moe.router", NMB__P_ROUTER, NMB__W_ROUTER, E, H, m->router_bias);
+  if (m->normed) {
+    vector(s, "moe.router.scale", NMB__P_ROUTER, H);
+    vector(s, "moe.expert.scale", NMB__P_ROUTER, E);
+  }
+  if (m->hash)
+    add(s, "moe.table", NMB__P_ROUTER, NMB__USE_LOOKUP, NMB__W_HASH, m->hash, m->topk, 1);
   if (m->select_bias)
     add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E, 1, 1);
   add(s, "moe.gate", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, H, E);
@@ -136,28 +264,63 @@ pieces_layer(list *s, int64_t H)
     norm(s, "attn.norm", NMB__P_NORM, H);
   if (after)
     norm(s, "attn.post_norm", NMB__P_NORM, H);
-  if (t->mla)
+  if (s->l->hyper) {
+    pieces_hyper(s, "attn", s->l->hyper, H);
+    pieces_hyper(s, "ffn", s->l->hyper, H);
+  }
+  if (t->latent)
+    pieces_latent(s, H);
+  else if (t->mla)
     pieces_mla(s, H);
   else
     pieces_heads(s, H);
+  pieces_index(s, H);
   if (s->l->sub_norm)
     norm(s, "attn.sub_norm", NMB__P_NORM, t->heads * t->dv);
-  matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, t->heads * t->dv, t->o_bias);
+  if (!t->latent)
+    matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, t->heads * t->dv, t->o_bias);
   if (place != NMB__PLACE_POST && place != NMB__PLACE_PARALLEL)
     norm(s, "ffn.norm", NMB__P_NORM, H);
   if (after)
     norm(s, "ffn.post_norm", NMB__P_NORM, H);
   if (s->l->moe.experts)
     pieces_moe(s, H);
-  else
+  if (s->l->beside) { /* each part has norms of its own around it */
+    norm(s, "ffn.own_norm", NMB__P_NORM, H);
+    norm(s, "moe.norm", NMB__P_NORM, H);
+    norm(s, "moe.own_norm", NMB__P_NORM, H);
+  }
+  if (!s->l->moe.experts || s->l->beside)
     pieces_ffn(s, "ffn", NMB__P_FFN, NMB__W_FFN, &s->l->ffn, H);
+  pieces_streams(s, H);
+}
+
+/* Streams that are spread after the embedding and joined before the head. */
+static void
+pieces_ends(list *s, const nmb__arch *a)
+{
+  const int64_t H = a->hidden, n = s->l->hyper;
+  for (int64_t i = 1; i < s->l->altup; i++) {
+    add(s, nmb_format(s->run, "embed.stream%d", (int)i), NMB__P_EMBED, NMB__USE_TOKEN,
+        NMB__W_STREAM, H, H, 1);
+    add(s, nmb_format(s->run, "head.stream%d", (int)i), NMB__P_HEAD, NMB__USE_TOKEN,
+        NMB__W_STREAM, H, H, 1);
+  }
+  if (s->l->ple)
+    norm(s, "ple.norm", NMB__P_EMBED, s->l->ple);
+  if (!n)
+    return;
+  add(s, "head.hyper", NMB__P_HEAD, NMB__USE_TOKEN, NMB__W_STREAM, n, n * H, 1);
+  add(s, "head.hyper.base", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_STREAM, n, 1, 1);
+  add(s, "head.hyper.scale", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_STREAM, 1, 1, 1);
 }
 
 int
 nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **out)
 {
   const int layer = distinct == NMB_NONE ? (int)a->nlayer - 1 : a->first[distinct];
-  list s = {run, &a->layer[layer], NMB_NEW(run, nmb__piece, MAXPIECE), 0};
+  list s = {run, a->kv_shared_weights != 0, &a->layer[layer],
+            NMB_NEW(run, nmb__piece, MAXPIECE), 0};
   *out = s.v;
   if (distinct != NMB_NONE) {
     pieces_layer(&s, a->hidden);
@@ -169,6 +332,7 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
     s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP,
                               a->positions,      a->hidden,    1,
                               a->embed};
+  pieces_ends(&s, a);
   if (a->embed_norm)
     norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
   norm(&s, "head.norm", NMB__P_NORM, a->hidden);
@@ -187,17 +351,33 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
   for (int i = 0; i < n; i++) {
     const int64_t one = v[i].rows * v[i].cols;
     p->part[v[i].part] += times * one * v[i].copies;
-    p->active_part[v[i].part] += times * one * (v[i].copies > 1 ? topk : 1);
+    const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
+    p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
     p->weight_bytes +=
         times * nmb_bytes(v[i].format.dtype, v[i].format.group, one * v[i].copies);
   }
 }
 
+/* Elements that a position adds to the caches of a layer; those of pooled positions
+ * to the nearest below.  *unwindowed: of caches that keep growing. */
 static int64_t
-kv_elements(const nmb__layer *l)
+kv_elements(const nmb__layer *l, int64_t *unwindowed)
 {
   const nmb__attn *t = &l->attn;
-  return t->mla ? t->kv_rank + t->d_rope : t->kv_heads * (t->dk + t->dv);
+  const nmb__index *x = &t->index;
+  const bool grows = !t->window && !t->chunk;
+  if (t->latent) {
+    *unwindowed =
+        t->compress ? (t->dk + (x->heads ? x->width : 0)) / t->compress : 0;
+    return t->dk + *unwindowed;
+  }
+  int64_t n = t->mla ? t->kv_rank + t->d_rope : t->kv_heads * (t->dk + t->dv);
+  if (x->heads && x->own)
+    n += x->width * (x->value ? 2 : 1);
+  if (t->kv_from)
+    n = 0;
+  *unwindowed = grows ? n : 0;
+  return n;
 }
 
 /* A module of multi-token prediction as DeepSeek-V3 has it (arXiv:2412.19437,
@@ -224,10 +404,10 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
   const int nend = nmb__pieces(run, a, NMB_NONE, &v);
   params_add(p, v, nend, 1, 0);
   for (int i = 0; i < a->nlayer; i++) {
-    const int64_t kv = kv_elements(&a->layer[i]);
+    int64_t grows;
     times[a->distinct[i]]++;
-    p->kv_elements += kv;
-    p->kv_elements_unwindowed += a->layer[i].attn.window ? 0 : kv;
+    p->kv_elements += kv_elements(&a->layer[i], &grows);
+    p->kv_elements_unwindowed += grows;
   }
   for (int d = 0; d < a->ndistinct; d++) {
     const int n = nmb__pieces(run, a, d, &v);
@@ -271,6 +451,7 @@ uses(const setting *s, const nmb__piece *v, int64_t cached, int64_t topk)
   const double T = (double)(s->spec.batch * s->spec.fresh);
   switch (v->use) {
   case NMB__USE_TOKEN: return T;
+  case NMB__USE_GROUP: return T * (double)v->copies;
   case NMB__USE_ROUTED: return T * (double)topk;
   case NMB__USE_LAST: return (double)s->spec.batch;
   case NMB__USE_CACHE: return s->absorbed ? T : (double)(s->spec.batch * cached);

@@ -22,6 +22,7 @@ NMB_API const char *nmb__part_name(nmb__part);
 typedef enum nmb__use {
   NMB__USE_TOKEN,        /* a matrix, once for each token */
   NMB__USE_ROUTED,       /* one matrix per expert, for the rows that reach it */
+  NMB__USE_GROUP,        /* one matrix per group of heads, each token */
   NMB__USE_LAST,         /* a matrix, once for each sequence */
   NMB__USE_CACHE,        /* a matrix, once for each cached position unless absorbed */
   NMB__USE_LOOKUP,       /* a table of which each token reads a row */

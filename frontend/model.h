@@ -24,7 +24,8 @@ enum {
   NMB__PLACE_PARALLEL,
   NMB__PLACE_PARALLEL2
 };
-enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL };
+/* UNIT: over each head without weights, on layers that rotate only */
+enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL, NMB__QKNORM_UNIT };
 enum {
   NMB__ACT_SILU,
   NMB__ACT_GELU,
@@ -39,6 +40,7 @@ enum {
   NMB__SCORE_SIGMOID,
   NMB__SCORE_TOPK_SOFTMAX,
   NMB__SCORE_SPARSEMIXER,
+  NMB__SCORE_SQRT_SOFTPLUS,
   NMB__NSCORE
 };
 enum {
@@ -61,11 +63,27 @@ typedef struct nmb__rope {
   double attention, attention_short; /* on cos and sin; short: up to `orig` (longrope) */
 } nmb__rope;
 
+/* Which positions a query attends to, chosen by small heads of their own. */
+typedef struct nmb__index {
+  int64_t heads, width, topk; /* heads 0: there is none */
+  int64_t own;                /* 0: the choice of an earlier layer is taken */
+  int64_t block, local, init; /* topk blocks of so many keys, and the nearest and first
+                                 blocks; 0: single keys */
+  int64_t value;              /* boolean: its heads attend themselves, too */
+} nmb__index;
+
 typedef struct nmb__attn {
   int64_t heads, kv_heads, dk, dv;
   int64_t bias, o_bias; /* booleans */
   int64_t qk_norm;
   int64_t window, sink; /* window 0: none */
+  int64_t chunk;        /* keys of the query's own chunk of so many only; 0: all */
+  int64_t v_norm, k_eq_v; /* booleans: values normed without weights; made from keys */
+  int64_t kv_from;        /* 1 + the layer whose caches are read; 0: own caches */
+  nmb__index index;
+  /* DeepSeek-V4: one key that is the value too; every so many positions are pooled
+   * into one (0: not, as without `latent`), the output is made in groups */
+  int64_t latent, compress, o_groups, o_rank;
   int64_t alibi;        /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
@@ -85,6 +103,9 @@ typedef struct nmb__moe {
   int64_t experts, topk; /* experts 0: the layer is dense */
   int64_t score, router_bias, select_bias, renorm, groups, topk_groups;
   int64_t group_top; /* how many experts' scores make a group's */
+  int64_t input;     /* boolean: weights multiply what goes into the experts */
+  int64_t hash;      /* rows of a table token -> experts that makes the choice */
+  int64_t normed;    /* Gemma 4: the router's input is normed, experts have scales */
   double scale;
   nmb__ffn expert;
   nmb__ffn shared; /* width 0: none */
@@ -94,7 +115,8 @@ typedef struct nmb__moe {
 #define NMB__CLASS_MAP(X)                                                                \
   X(NORM, "norm")                                                                        \
   X(ATTN, "attention") X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router")           \
-      X(EXPERT, "experts") X(SHARED, "shared") X(SELECT, "selection bias")
+      X(EXPERT, "experts") X(SHARED, "shared") X(SELECT, "selection bias")               \
+      X(INDEX, "indexer") X(POOL, "pooling") X(STREAM, "streams") X(HASH, "token table")
 typedef enum nmb__class {
 #define X(id, name) NMB__W_##id,
   NMB__CLASS_MAP(X)
@@ -112,6 +134,14 @@ typedef struct nmb__layer {
   nmb__ffn ffn; /* width 0: none */
   nmb__moe moe;
   int64_t norm, place, sub_norm;
+  int64_t beside;       /* boolean: the dense network stands beside the experts */
+  int64_t hyper;        /* residual streams of hyper-connections; 0: one path */
+  int64_t hyper_rounds; /* that make their mixing doubly stochastic */
+  double hyper_eps;
+  int64_t altup, altup_active, altup_scale, laurel; /* Gemma 3n; 0: not */
+  double sparsity; /* deviations above the mean at which the gate is cut; 0: it is not */
+  int64_t ple, ple_rows; /* width and rows of the layer's own embedding */
+  int64_t scalar;        /* boolean: a learned factor on the layer's output */
   double eps, norm_offset, residual;              /* residual: factor on what is added */
   int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* stored formats */
 } nmb__layer;
@@ -128,6 +158,7 @@ typedef struct nmb__arch {
   int64_t hidden, vocab, nlayer, tied, mtp, context;
   int64_t positions; /* rows of a learned table; 0: none */
   int64_t embed_norm, head_bias;
+  int64_t kv_shared_weights; /* boolean: layers that read other caches have projections */
   double embed_scale, logit_scale, logit_cap; /* cap 0: none */
   const nmb__layer *layer;                    /* [nlayer] */
   int ndistinct;

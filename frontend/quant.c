@@ -273,7 +273,9 @@ nmb__quant_resolve(nmb_run *run, const nmb__config *c, nmb_loc file, nmb__arch *
   a->embed = a->head = a->final_norm = plain;
   for (int i = 0; i < a->nlayer; i++)
     for (int k = 0; k < NMB__NCLASS; k++) /* selection biases are stored in fp32 */
-      layer[i].dtype[k] = k == NMB__W_SELECT ? NMB_DT_F32 : (int64_t)plain.dtype;
+      layer[i].dtype[k] = k == NMB__W_SELECT ? NMB_DT_F32
+                          : k == NMB__W_HASH ? NMB_DT_I32
+                                             : (int64_t)plain.dtype;
   const nmb__setting *s = &c->set[NMB__F_QUANT];
   if (!s->j)
     return NMB_OK;

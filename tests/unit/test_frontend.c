@@ -68,15 +68,20 @@ served(nmb_run *run, const nmb__arch ***out)
   const int all = nmb__list_files(run, "models", "json", &names);
   *out = NMB_NEW(run, const nmb__arch *, all + 1);
   for (int i = 0; i < all; i++) {
-    const nmb_status s = nmb__arch_load(run, names[i], &(*out)[n]);
+    nmb_prog *p = NULL;
+    nmb_status s = nmb__arch_load(run, names[i], &(*out)[n]);
+    if (s == NMB_OK) /* some can be counted only */
+      s = nmb__graph_build(run, (*out)[n], (nmb_step_spec){NMB_DECODE, 1, 1, 64}, &uniform,
+                           &p);
     n += s == NMB_OK;
+    nmb_prog_free(p);
     if (s != NMB_OK && s != NMB_UNSUPPORTED)
       printf("\n  %s: %s\n", names[i], nmb_error_text(run));
     CU_ASSERT_TRUE(s == NMB_OK || s == NMB_UNSUPPORTED);
   }
   nmb__run_clear(run);
   CU_ASSERT_EQUAL(all, 100);
-  CU_ASSERT_EQUAL(n, 73);
+  CU_ASSERT_TRUE(n >= 73);
   return n;
 }
 
