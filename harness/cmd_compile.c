@@ -13,6 +13,7 @@
 #include "base/plugin.h"
 #include "frontend/model.h"
 #include "harness/cmd.h"
+#include "harness/sim_trace.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
 
@@ -167,7 +168,15 @@ write_program(job *j, const char *path)
 {
   const bool standard = !strcmp(path, "-");
   FILE *f = standard ? stdout : fopen(path, "w");
-  if (f)
+  const char *emit = nmb__cli_text(j->cli, "emit");
+  if (f && emit && !strcmp(emit, "aim-trace")) {
+    const nmb_status st = nmb__emit_aim_trace(j->cli->run, j->prog, f);
+    if (st != NMB_OK) {
+      if (!standard)
+        fclose(f);
+      return st;
+    }
+  } else if (f)
     nmb_prog_print(j->prog, NMB_ALL, f);
   bool bad = !f || ferror(f);
   if (f && !standard)
@@ -320,6 +329,9 @@ static const nmb__flag flags[] = {
     {"repro", 0, "FILE", "file", NULL,
      "where a pass fails, write program and rest of the pipeline here"},
     {"output", 'o', "FILE", "file", NULL, "write the program here; - is standard output"},
+    {"emit", 0, "FORM", "program|aim-trace", "program",
+     "what --output writes: the program as text, or its instructions for SK hynix AiM as "
+     "the public AiM simulator reads them"},
     NMB__FLAG_JSON,
     {NULL, 0, NULL, NULL, NULL, NULL}};
 

@@ -29,8 +29,8 @@ parts_json(const nmb__oppart *v, int n)
   return o;
 }
 
-static json_t *
-counts_json(const nmb__opcounts *c, bool isr)
+json_t *
+nmb__opcounts_json(const nmb__opcounts *c, bool isr)
 {
   json_t *o = json_object();
   for (int i = 0; i < c->n; i++)
@@ -39,8 +39,8 @@ counts_json(const nmb__opcounts *c, bool isr)
   return o;
 }
 
-static json_t *
-cycles_json(double cycles)
+json_t *
+nmb__cycles_json(double cycles)
 {
   const double whole = nearbyint(cycles);
   return fabs(cycles - whole) < 1e-6 * fmax(1, cycles) && fabs(whole) < 0x1p52
@@ -48,8 +48,8 @@ cycles_json(double cycles)
              : nmb__json_real(cycles);
 }
 
-static json_t *
-stamps_json(const nmb__opresult *r)
+json_t *
+nmb__opstamps_json(const nmb__opresult *r)
 {
   json_t *all = json_array();
   for (int i = 0; i < r->nstamp; i++) {
@@ -77,13 +77,13 @@ row_json(const job *j, int i)
       "{s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, "
       "s:o}",
       "op", nmb__opspec_text(run, &j->spec, i), "sizes", sizes, "machine", j->hw->name,
-      "engine", r->engine, "fidelity", r->fidelity, "cycles", cycles_json(r->cycles),
+      "engine", r->engine, "fidelity", r->fidelity, "cycles", nmb__cycles_json(r->cycles),
       "time", nmb__json_real(r->seconds), "time_parts", parts_json(r->time, r->ntime),
       "energy", parts_json(r->energy, r->nenergy), "energy_total",
-      nmb__json_real(r->joule), "commands", counts_json(&r->counts, false), "isr",
-      counts_json(&r->counts, true), "share_of_peak", nmb__json_real(r->share), "bound",
+      nmb__json_real(r->joule), "commands", nmb__opcounts_json(&r->counts, false), "isr",
+      nmb__opcounts_json(&r->counts, true), "share_of_peak", nmb__json_real(r->share), "bound",
       nmb__json_real(r->bound), "limit", r->limit, "cycles_analytic",
-      cycles_json(r->cycles_analytic), "error_analytic", nmb__json_real(r->error));
+      nmb__cycles_json(r->cycles_analytic), "error_analytic", nmb__json_real(r->error));
   json_object_set_new(o, "channels", json_integer(r->channels));
   if (r->host_seconds > 0) {
     json_object_set_new(o, "host_time", nmb__json_real(r->host_seconds));
@@ -91,7 +91,7 @@ row_json(const job *j, int i)
                         nmb__json_real(r->host_seconds / r->seconds));
   }
   if (nmb__cli_flag(j->cli, "stamps"))
-    json_object_set_new(o, "stamps", stamps_json(r));
+    json_object_set_new(o, "stamps", nmb__opstamps_json(r));
   return o;
 }
 
@@ -134,8 +134,8 @@ parts_text(nmb_run *run, const nmb__oppart *v, int n, const char *unit)
   return text;
 }
 
-static void
-print_counts(const nmb__opcounts *c, bool isr, const char *what)
+void
+nmb__opcounts_print(const nmb__opcounts *c, bool isr, const char *what)
 {
   bool any = false;
   for (int i = 0; i < c->n; i++)
@@ -161,8 +161,8 @@ print_one(const job *j, int i)
          parts_text(run, r->time, r->ntime, "s"));
   printf("energy    %s  (%s)\n", amount(run, r->joule, "J"),
          parts_text(run, r->energy, r->nenergy, "J"));
-  print_counts(&r->counts, false, "commands  ");
-  print_counts(&r->counts, true, "isr       ");
+  nmb__opcounts_print(&r->counts, false, "commands  ");
+  nmb__opcounts_print(&r->counts, true, "isr       ");
   printf("peak      %.2f%% of it reached\n", 100 * r->share);
   printf("bound     %s; most time goes to: %s\n", amount(run, r->bound, "s"), r->limit);
   if (r->host_seconds > 0)
@@ -191,8 +191,8 @@ print_table(const job *j)
   }
 }
 
-static void
-print_stamps(const nmb__opresult *r)
+void
+nmb__opstamps_print(const nmb__opresult *r)
 {
   printf("%12s  %-10s %s\n", "cycle", "command", "row");
   for (int i = 0; i < r->nstamp; i++) {
@@ -267,7 +267,7 @@ print(const job *j)
   else {
     print_one(j, 0);
     if (nmb__cli_flag(j->cli, "stamps"))
-      print_stamps(&j->row[0]);
+      nmb__opstamps_print(&j->row[0]);
   }
 }
 

@@ -6,8 +6,10 @@
 #include "base/path.h"
 #include "base/plugin.h"
 #include "harness/cmd.h"
+#include "harness/sim_trace.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
+#include "nmbench/nmb_aim.h"
 
 /* Every simulator that is loaded. */
 static const char *
@@ -68,20 +70,16 @@ simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, FILE *f, json_
 }
 
 static nmb_status
-load(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog)
+load(nmb__cli *cli, const char *text, size_t len, nmb_hw **hw, nmb_prog **prog)
 {
   nmb_run *run = cli->run;
   const char *file = cli->arg[0], *machine = nmb__cli_text(cli, "machine");
-  size_t len;
-  const char *text = nmb__read_file(run, file, &len);
-  if (!text)
-    return NMB_IO;
   if (!machine)
     NMB_TRY(nmb_prog_parse_machine(run, file, text, len, &machine));
   if (!*machine)
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 0, 0},
                     "names no machine; give one with --machine");
-  NMB_TRY(nmb__machine_load(run, machine, hw));
+  NMB_TRY(nmb__sim_machine(cli, machine, hw));
   NMB_TRY(nmb_prog_parse(run, file, text, len, *hw, prog));
   return nmb_prog_verify(run, *prog, (*prog)->present);
 }
@@ -98,12 +96,30 @@ nmb__sim_list(nmb__cli *cli, const nmb_prog *prog, const char *list, FILE *f,
   return NMB_OK;
 }
 
-static nmb_status
-sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows)
+nmb_status
+nmb__sim_machine(nmb__cli *cli, const char *name, nmb_hw **out)
 {
-  NMB_TRY(nmb__plugins_load(cli->run, NULL));
-  NMB_TRY(load(cli, hw, prog));
+  const int n = nmb__cli_count(cli, "set");
+  const char **set = NMB_NEW(cli->run, const char *, n + 1);
+  for (int i = 0; i < n; i++)
+    set[i] = nmb__cli_nth(cli, "set", i);
+  return nmb__machine_load_set(cli->run, name, n, set, out);
+}
+
+/* *traced: the file was a trace, and all has been printed. */
+static nmb_status
+sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows, bool *traced)
+{
   const char *list = nmb__cli_text(cli, "simulators");
+  size_t len;
+  const char *text = nmb__read_file(cli->run, cli->arg[0], &len);
+  if (!text)
+    return NMB_IO;
+  NMB_TRY(nmb__plugins_load(cli->run, NULL));
+  *traced = nmb_aim_looks(text, len);
+  if (*traced)
+    return nmb__sim_trace(cli, text, len, hw);
+  NMB_TRY(load(cli, text, len, hw, prog));
   return nmb__sim_list(cli, *prog, list ? list : all_simulators(cli->run), stdout, rows);
 }
 
@@ -113,8 +129,9 @@ cmd_sim(nmb__cli *cli)
   nmb_hw *hw = NULL;
   nmb_prog *prog = NULL;
   json_t *rows = json_array();
-  const nmb_status status = sim(cli, &hw, &prog, rows);
-  if (status == NMB_OK && nmb__cli_flag(cli, "json"))
+  bool traced = false;
+  const nmb_status status = sim(cli, &hw, &prog, rows, &traced);
+  if (status == NMB_OK && !traced && nmb__cli_flag(cli, "json"))
     nmb__cli_json(json_pack("{s:s, s:s, s:O}", "model", prog->model, "machine", hw->name,
                             "metrics", rows));
   json_decref(rows);
@@ -127,22 +144,30 @@ static const nmb__flag flags[] = {
     {"simulators", 's', "LIST", "simulator", NULL,
      "NAME{option=value,..},..; all that there are if absent"},
     {"machine", 'M', "MACHINE", "machine", NULL,
-     "another machine than the program names"},
+     "another machine than the program names; a trace names none"},
+    {"set", 0, "KEY=VALUE", "text", NULL,
+     "change a parameter of the machine, as with op; may be repeated"},
+    {"stamps", 0, NULL, NULL, NULL, "of a trace: print each command with its cycle"},
     NMB__FLAG_JSON,
     {NULL, 0, NULL, NULL, NULL, NULL}};
 
 const nmb__command nmb__cmd_sim = {
     .name = "sim",
-    .args = "FILE.nmb",
+    .args = "FILE.nmb|FILE.trace",
     .arg_type = "file",
     .min = 1,
     .max = 1,
-    .summary = "time a compiled program with simulators",
+    .summary = "time a compiled program, or a trace of instructions",
     .help =
         "Reads a program with code as text (- is standard input), checks it, and prints "
         "the metrics "
-        "that each simulator gives. A value that is not known is nan (null with --json).",
-    .example = "nmbench sim prog.nmb -s bound,event",
+        "that each simulator gives. A value that is not known is nan (null with "
+        "--json).\n\nA "
+        "file of AiM instructions, as the public AiM simulator reads them and 'compile "
+        "--emit aim-trace' writes them, is executed on the channels of --machine "
+        "instead.",
+    .example = "nmbench sim prog.nmb -s bound,event\n"
+               "nmbench sim gemv.trace --machine aim-gddr6 --set refresh=off --stamps",
     .flags = flags,
     .main = cmd_sim,
 };

@@ -66,6 +66,15 @@ on_command(void *arg, const nmb_command *cmd)
   r->stamp[r->nstamp++].cycle += w->start;
 }
 
+nmb_watch
+nmb__op_watch(nmb_run *run, nmb__opresult *r, bool stamps, int64_t **start)
+{
+  watcher *w = NMB_NEW(run, watcher, 1);
+  *w = (watcher){.run = run, .r = r, .stamps = stamps};
+  *start = &w->start;
+  return (nmb_watch){on_command, w};
+}
+
 /* ---------------------------------------------------------------- the engine */
 static double
 param_or(const nmb_engine *e, const char *name, double dflt)
@@ -188,14 +197,14 @@ compile(nmb_run *run, const nmb_hw *hw, const nmb__opspec *s, int row,
 static nmb_status
 watch(nmb_run *run, const nmb_prog *p, nmb_id engine, bool stamps, nmb__opresult *r)
 {
-  watcher w = {.run = run, .r = r, .stamps = stamps};
-  const nmb_watch to = {on_command, &w};
+  int64_t *start;
+  const nmb_watch to = nmb__op_watch(run, r, stamps, &start);
   for (int i = 0; i < p->ninsn; i++) {
     nmb_cost c;
     if (p->insn[i].engine != engine)
       continue;
     NMB_TRY(nmb_insn_cost_at(run, p, &p->insn[i], NMB_CYCLE, &to, &c));
-    w.start +=
+    *start +=
         (int64_t)llround(nmb_cost_seconds(&c) / cycle_seconds(&p->hw->engine[engine]));
   }
   return NMB_OK;

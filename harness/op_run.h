@@ -3,6 +3,8 @@
 #ifndef NMB__OP_RUN_H
 #define NMB__OP_RUN_H
 
+#include <jansson.h>
+
 #include "harness/op.h"
 #include "nmbench/nmb_hw.h"
 
@@ -42,10 +44,18 @@ typedef struct nmb__opresult {
   nmb_command *stamp;
 } nmb__opresult;
 
+/* Adds commands to `counts`, and to `stamp` if `stamps`; ticks count from `*start`. */
+nmb_watch nmb__op_watch(nmb_run *, nmb__opresult *, bool stamps, int64_t **start);
 /* The passes that an op goes through without --pipeline; mapping: "" or ",reuse=1". */
 const char *nmb__op_pipeline(nmb_run *, bool on_host, const char *mapping);
 nmb_status nmb__op_run(nmb_run *, const nmb_hw *, const nmb__opspec *, int row,
                        const nmb__opsetup *, nmb__opresult *out);
+/* {"MAC16": 2048, ..}: commands, or instructions of the memory's own set. */
+json_t *nmb__opcounts_json(const nmb__opcounts *, bool isr);
+json_t *nmb__opstamps_json(const nmb__opresult *);
+void nmb__opcounts_print(const nmb__opcounts *, bool isr, const char *what);
+void nmb__opstamps_print(const nmb__opresult *);
+json_t *nmb__cycles_json(double); /* whole where it is */
 /* Time in memory and on the host over the last key with several sizes, as a PDF. */
 nmb_status nmb__op_plot(nmb_run *, const nmb_hw *, const nmb__opspec *,
                         const nmb__opresult *, const char *file);

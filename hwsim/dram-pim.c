@@ -20,6 +20,7 @@
  *   overlap  buffers are filled and sums read beside the MACs, so that only the first
  *            fill of a slab and the last read show (AttAcc, HBM3).
  * Refresh stretches time by rfc in every refi. */
+#include "nmbench/nmb_aim.h"
 #include "nmbench/nmb_plugin.h"
 
 #include <math.h>
@@ -249,6 +250,38 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
   return NMB_OK;
 }
 
+/* ------------------------------------------------------- command by command */
+/* Products in `turns` style as an AiM program for one channel, all others being like
+ * it; what else there is, and `overlap`, in closed form.  An instruction may start at
+ * any time between two refreshes: those that fall due within it are stepped, and for
+ * the time left over the expected part of one is added. */
+static nmb_status
+cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+       nmb_cost *out)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const nmb_mem *m = &p->hw->mem[e->resident];
+  NMB_TRY(cost(run, p, in, out));
+  nmb_insn one = *in;
+  one.place.channel0 = 0;
+  one.place.nchannel = 1;
+  nmb_aim_list program = {0};
+  if (!strcmp(e->param[P_STYLE].text, "turns"))
+    nmb_aim_lower(run, p, &one, &program);
+  if (program.n == 0)
+    return NMB_OK;
+  nmb_aim_result r;
+  NMB_TRY(nmb_aim_execute(run, nmb_aim_timing(run, e), PAR(REFRESH) != 0, 1, &program, watch, &r));
+  for (int i = 0; i < NMB_NCAUSE; i++)
+    out->time[i] = (double)r.time[i] * PAR(TCK);
+  out->time[NMB_CAUSE_REFRESH] += PAR(RFC) * (double)r.after / PAR(REFI) * PAR(TCK);
+  out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
+  const double busy = PAR(DUAL) != 0 ? out->time[NMB_CAUSE_BUS] : nmb_cost_seconds(out);
+  out->mem_s[e->resident] = busy * (in->place.nchannel > 0 ? in->place.nchannel : 1) /
+                            m->channels;
+  return NMB_OK;
+}
+
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -264,4 +297,5 @@ NMB_PLUGIN
               "average stretch",
     .opts = params,
     .cost = cost,
+    .cycles = cost_cycles,
 };

@@ -1,5 +1,6 @@
 # Simulators and engine models: a file each.  Machines: data.
 libnmbench_la_SOURCES += hwsim/sim.c hwsim/array.c
+libnmbench_la_SOURCES += hwsim/aim.c hwsim/aim-trace.c
 include hwsim/dram/local.mk
 plugin_LTLIBRARIES += plugins/roofline.la
 plugins_roofline_la_SOURCES = hwsim/roofline.c

@@ -13,3 +13,7 @@ check_PROGRAMS += tests/fuzz/fuzz_config
 TESTS += tests/fuzz/fuzz_config
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz_config.c
 tests_fuzz_fuzz_config_LDADD = libnmbench.la $(JANSSON_LIBS)
+check_PROGRAMS += tests/fuzz/fuzz_aim
+TESTS += tests/fuzz/fuzz_aim
+tests_fuzz_fuzz_aim_SOURCES = tests/fuzz/fuzz_aim.c
+tests_fuzz_fuzz_aim_LDADD = libnmbench.la

@@ -64,7 +64,7 @@ tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h
 tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
-EXTRA_DIST += tests/data/aim_gemv.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
+EXTRA_DIST += tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_mixers
 TESTS += tests/unit/test_mixers
@@ -116,3 +116,9 @@ TESTS += tests/unit/test_dram
 endif
 tests_unit_test_dram_SOURCES = tests/unit/test_dram.c tests/unit/unit.h
 tests_unit_test_dram_LDADD = $(UNIT_LDADD) -lm
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_aim
+TESTS += tests/unit/test_aim
+endif
+tests_unit_test_aim_SOURCES = tests/unit/test_aim.c tests/unit/unit.h
+tests_unit_test_aim_LDADD = $(UNIT_LDADD)
