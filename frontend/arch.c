@@ -528,6 +528,8 @@ resolve(builder *b)
     NMB_TRY(layer_resolve(b, i, &layer[i]));
   NMB_TRY(size_check(b));
   NMB_TRY(nmb__quant_resolve(b->run, &b->c, b->top, a, layer));
+  if (b->c.formats)
+    b->c.formats(b->c.formats_self, a, layer);
   distinct_find(b->run, a);
   a->nnote = b->c.nnote;
   a->note = b->c.note;
@@ -549,4 +551,18 @@ nmb__arch_parse(nmb_run *run, const char *file, const char *name, const char *te
   if (s == NMB_OK)
     *out = a;
   return s;
+}
+
+nmb_status
+nmb__arch_of(nmb_run *run, const nmb__config *c, const char *file, const char *name,
+             uint64_t hash, const nmb__arch **out)
+{
+  nmb__arch *a = NMB_NEW(run, nmb__arch, 1);
+  builder b = {.run = run, .top = {nmb_strdup(run, file), 0, 0}, .c = *c, .a = a};
+  a->name = nmb_strdup(run, name);
+  a->path = b.top.file;
+  a->hash = hash;
+  NMB_TRY(resolve(&b));
+  *out = a;
+  return NMB_OK;
 }

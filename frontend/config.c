@@ -97,8 +97,8 @@ family_find(const char *name)
   return NULL;
 }
 
-static bool
-family_is(const char *name, const char *ancestor)
+bool
+nmb__family_is(const char *name, const char *ancestor)
 {
   for (const family_row *f = family_find(name); f; f = family_find(f->parent))
     if (!strcmp(f->name, ancestor))
@@ -178,22 +178,27 @@ field_find(const char *name, size_t len)
 
 /* "a=1 b=text": a wrong name is our own mistake, found by the unit test. */
 static nmb_status
-defaults_apply(reader *r, const family_row *f)
+text_apply(nmb_run *run, nmb__config *c, const char *text)
 {
-  if (*f->parent)
-    NMB_TRY(defaults_apply(r, family_find(f->parent)));
-  for (const char *s = f->values; *s;) {
+  for (const char *s = text; *s;) {
     const size_t n = strcspn(s, "="), m = strcspn(s + n, " ");
     const int at = field_find(s, n);
     if (at == NMB_NONE)
-      return nmb_fail(r->run, NMB_BADINPUT, NMB_NOLOC,
-                      "families.def: %s: bad field in '%s'", f->name, s);
-    set_text(r->run, &r->c->set[at], &fields[at],
-             nmb_format(r->run, "%.*s", (int)m - 1, s + n + 1));
+      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "%s: bad field in '%s'", c->family, s);
+    set_text(run, &c->set[at], &fields[at],
+             nmb_format(run, "%.*s", (int)m - 1, s + n + 1));
     s += n + m;
     s += *s == ' ';
   }
   return NMB_OK;
+}
+
+static nmb_status
+defaults_apply(nmb_run *run, nmb__config *c, const family_row *f)
+{
+  if (*f->parent)
+    NMB_TRY(defaults_apply(run, c, family_find(f->parent)));
+  return text_apply(run, c, f->values);
 }
 
 /* ------------------------------------------------------------------- keys */
@@ -316,7 +321,7 @@ key_find(const char *family, const char *key)
 {
   for (int i = 0; i < NKEY; i++)
     if (matches(keys[i].key, key) &&
-        (!*keys[i].family || family_is(family, keys[i].family)))
+        (!*keys[i].family || nmb__family_is(family, keys[i].family)))
       return &keys[i];
   return NULL;
 }
@@ -480,7 +485,7 @@ family_read(reader *r, const json_t *top)
   r->c->family = f->name;
   for (int i = 0; i < NMB__F_NFIELD; i++)
     set_text(r->run, &r->c->set[i], &fields[i], fields[i].dflt);
-  return defaults_apply(r, f);
+  return defaults_apply(r->run, r->c, f);
 }
 
 /* Bare Infinity and NaN, which Python writes and JSON forbids, become texts. */
@@ -542,4 +547,58 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
     out->root = NULL;
   }
   return s;
+}
+
+/* -------------------------------------------------------------- other files */
+nmb_status
+nmb__config_apply(nmb_run *run, nmb__config *c, const char *text)
+{
+  return text_apply(run, c, text);
+}
+
+nmb_status
+nmb__config_begin(nmb_run *run, const char *file, const char *family, nmb__config *out)
+{
+  *out = (nmb__config){0};
+  const reader r = {run, file, "", out, NULL, 0};
+  const family_row *f = family_find(family);
+  if (!f)
+    return family_unknown(&r, family);
+  out->family = f->name;
+  for (int i = 0; i < NMB__F_NFIELD; i++)
+    set_text(run, &out->set[i], &fields[i], fields[i].dflt);
+  return defaults_apply(run, out, f);
+}
+
+/* A reader of no text that goes on where the settings stand. */
+static reader
+reader_of(nmb_run *run, const char *file, nmb__config *c)
+{
+  reader r = {run, file, "", c, (nmb__key_note *)(uintptr_t)c->note, c->nnote ? 64 : 0};
+  while (r.cnote < c->nnote)
+    r.cnote *= 2;
+  return r;
+}
+
+nmb_status
+nmb__config_set(nmb_run *run, nmb__config *c, const char *file, nmb__field f,
+                const char *key, const json_t *v)
+{
+  reader r = reader_of(run, file, c);
+  return use_key(&r, key, key, v, (int)f);
+}
+
+void
+nmb__config_note(nmb_run *run, nmb__config *c, const char *key, const char *how,
+                 const char *what)
+{
+  reader r = reader_of(run, "", c);
+  note(&r, key, how, what);
+}
+
+void
+nmb__config_end(nmb_run *run, nmb__config *c)
+{
+  reader r = reader_of(run, "", c);
+  defaults_note(&r);
 }

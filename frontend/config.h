@@ -23,14 +23,32 @@ typedef struct nmb__config {
   int nnote;
   const nmb__key_note *note;
   json_t *root; /* the caller drops it */
+  /* (optional) sets formats that no field says, when all else is known */
+  void (*formats)(const void *self, nmb__arch *, nmb__layer *layer);
+  const void *formats_self;
 } nmb__config;
 
 /* Reads the text; on failure nothing is left to drop. */
 NMB_API nmb_status nmb__config_read(nmb_run *, const char *file, const char *text,
                                     size_t len, nmb__config *out);
+/* The same from another kind of file, setting by setting: the family's defaults, then
+ * values that are checked as those of a config.json, and notes.  text: "a=1 b=text". */
+NMB_API nmb_status nmb__config_begin(nmb_run *, const char *file, const char *family,
+                                     nmb__config *out);
+NMB_API nmb_status nmb__config_apply(nmb_run *, nmb__config *, const char *text);
+NMB_API nmb_status nmb__config_set(nmb_run *, nmb__config *, const char *file, nmb__field,
+                                   const char *key, const json_t *);
+NMB_API void nmb__config_note(nmb_run *, nmb__config *, const char *key, const char *how,
+                              const char *what);
+/* Notes the defaults that stand. */
+NMB_API void nmb__config_end(nmb_run *, nmb__config *);
+NMB_API nmb_status nmb__arch_of(nmb_run *, const nmb__config *, const char *file,
+                                const char *name, uint64_t hash, const nmb__arch **out);
 NMB_API const char *nmb__field_name(nmb__field);
 NMB_API int nmb__family_count(void);
 NMB_API const char *nmb__family_name(int);
+/* Is the family `ancestor`, or does it take its values? */
+NMB_API bool nmb__family_is(const char *name, const char *ancestor);
 /* "an integer", "an object", ... and the value, cut short, for messages. */
 NMB_API const char *nmb__json_show(nmb_run *, const json_t *);
 #endif

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "frontend/wfile.h"
 
 typedef struct cursor {
@@ -315,5 +316,7 @@ nmb__gguf_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, 
   if (!align || align & (align - 1) || align > (1 << 20))
     return nmb_fail(run, NMB_BADINPUT, loc,
                     "general.alignment is no power of two up to 2^20");
-  return tensors_read(&c, w, ntensor, align);
+  NMB_TRY(tensors_read(&c, w, ntensor, align));
+  w->hash = nmb__hash(p, (size_t)(c.p - p));
+  return NMB_OK;
 }

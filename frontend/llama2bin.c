@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "frontend/wfile.h"
 
 #define MAGIC 0x616b3432u
@@ -184,6 +185,7 @@ nmb__llama2_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p
                       "the group is %" PRId64 ", expected 1 to 2^24", r.group);
   }
   w->naming = NMB__NAMES_GGUF;
+  w->hash = nmb__hash(p, (size_t)r.at);
   metas(&r);
   return magic ? newer(&r) : legacy(&r);
 }

@@ -5,4 +5,7 @@ libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h fron
   frontend/counts.c frontend/counts.h frontend/conserve.c
 libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storage.c \
   frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \
-  frontend/llama2bin.c frontend/rwkvbin.c
+  frontend/llama2bin.c frontend/rwkvbin.c \
+  frontend/source.h frontend/source.c frontend/gguf.def frontend/ggufarch.c \
+  frontend/wnames.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
+  frontend/infer.h frontend/infer.c

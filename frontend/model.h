@@ -167,13 +167,15 @@ typedef struct nmb__arch {
   nmb__format embed, head, final_norm;
   int64_t rope_factors; /* longrope: divisors of the frequencies; 0: none */
   const double *rope_short, *rope_long;
+  int64_t stored_bytes; /* of all tensors, where weight files were read; else 0 */
   int nnote;
   const nmb__key_note *note;
 } nmb__arch;
 
 /* Is it an alias, a file of models/ or the start of one? */
 NMB_API bool nmb__arch_known(nmb_run *, const char *name);
-/* name: an alias, a file of models/ with or without its owner, or a path. */
+/* name: an alias, a file of models/ with or without its owner, the path of a config.json,
+ * or of weight files (wfile.h). */
 NMB_API nmb_status nmb__arch_load(nmb_run *, const char *name_or_path,
                                   const nmb__arch **out);
 /* The same from text; file: for messages. */

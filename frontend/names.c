@@ -6,7 +6,7 @@
 
 #include "base/near.h"
 #include "base/path.h"
-#include "frontend/model.h"
+#include "frontend/wmodel.h"
 
 /* What people say: X(alias, file in models/) */
 static const struct {
@@ -106,10 +106,28 @@ nmb__arch_known(nmb_run *run, const char *name)
   return starts(files, n, s, &hit) > 0;
 }
 
+/* The architecture alone; all weights must be there. */
+static nmb_status
+weights_arch(nmb_run *run, const char *path, const nmb__arch **out)
+{
+  nmb__wmodel *m;
+  nmb__arch *a = NMB_NEW(run, nmb__arch, 1);
+  NMB_TRY(nmb__wmodel_open(run, path, &m));
+  const nmb_status s = nmb__wmodel_check(run, m);
+  *a = *m->arch;
+  for (int i = 0; i < m->file->ntensor; i++)
+    a->stored_bytes += (int64_t)m->file->tensor[i].bytes;
+  nmb__wmodel_close(m);
+  *out = a;
+  return s;
+}
+
 nmb_status
 nmb__arch_load(nmb_run *run, const char *name, const nmb__arch **out)
 {
   const char *path = name;
+  if (nmb__wfile_is(name))
+    return weights_arch(run, name, out);
   if (!is_path(name)) {
     const char *file;
     NMB_TRY(resolve(run, name, &file));

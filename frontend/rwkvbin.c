@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "frontend/wfile.h"
 
 /* rwkv.cpp's numbers of types; 4 to 6 are formats that no program reads any more. */
@@ -77,6 +78,7 @@ nmb__rwkv_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, 
     return nmb_fail(run, NMB_UNSUPPORTED, (nmb_loc){file, 0, 0},
                     "rwkv.cpp version %" PRIu32 ", expected 100 or 101",
                     nmb__le32(p + 4));
+  w->hash = nmb__hash(p, at);
   while (at < n)
     NMB_TRY(tensor_read(run, w, file, p, n, &at));
   return NMB_OK;

@@ -48,6 +48,7 @@ typedef struct nmb__wfile {
   const char *path;
   nmb__naming naming;
   const char *config; /* (optional) path of the config.json beside */
+  uint64_t hash;      /* of the headers */
   int ntensor;
   nmb__wtensor *tensor; /* sorted by name */
   int nmeta;

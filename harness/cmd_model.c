@@ -308,6 +308,8 @@ cmd_model(nmb__cli *cli)
   const int64_t batch = nmb__cli_int(cli, "batch"),
                 context = nmb__cli_int(cli, "context");
   nmb__arch_params(cli->run, c.a, &c.par);
+  if (c.a->stored_bytes)
+    c.par.weight_bytes = c.a->stored_bytes;
   c.spec[0] = (nmb_step_spec){NMB_PREFILL, batch, context, 0};
   c.spec[1] = (nmb_step_spec){NMB_DECODE, batch, 1, context};
   for (int i = 0; i < 2; i++)
@@ -327,7 +329,7 @@ static const nmb__flag flags[] = {
 
 const nmb__command nmb__cmd_model = {
     .name = "model",
-    .args = "NAME|FILE.json",
+    .args = "NAME|FILE",
     .arg_type = "model",
     .min = 1,
     .max = 1,
@@ -336,7 +338,9 @@ const nmb__command nmb__cmd_model = {
         "Prints the layers of a model, its parameters by part, the bytes of its weights "
         "as stored, its cache per token, and the work of a prefill and a decode step.\n\n"
         "A name is that of a file in the models folder in any case, with or without its "
-        "owner, or the start of one. Multi-token prediction modules are counted apart; "
+        "owner, or the start of one. A file is a config.json or one of weights (GGUF, "
+        "llama2.c .bin, safetensors, an index of shards, or their folder), which must hold "
+        "every weight of the model. Multi-token prediction modules are counted apart; "
         "a head tied to the embedding counts once. The steps assume uniform routing "
         "and, in decode, absorbed latent attention.",
     .example = "nmbench model mixtral-8x7b\nnmbench model deepseek-v3 --json --batch 32",

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A model in weight files, run through the reference evaluation. */
+#ifndef NMB__INFER_H
+#define NMB__INFER_H
+
+#include "frontend/wmodel.h"
+
+typedef struct nmb__infer nmb__infer;
+/* The model is borrowed. */
+NMB_API nmb__infer *nmb__infer_open(nmb_run *, nmb__wmodel *);
+NMB_API void nmb__infer_close(nmb__infer *); /* NULL: nothing */
+/* Begins a new sequence. */
+NMB_API void nmb__infer_reset(nmb__infer *);
+/* The next n tokens of the sequence.  all: logits of each, else of the last alone.
+ * *logits: [rows][vocabulary], valid until the next call.  Scratch of the call is
+ * released. */
+NMB_API nmb_status nmb__infer_step(nmb_run *, nmb__infer *, const int32_t *ids, int64_t n,
+                                   bool all, const float **logits);
+/* Fails for an id outside of the vocabulary, or a sequence that a learned table of
+ * positions does not cover. */
+NMB_API nmb_status nmb__infer_check(nmb_run *, const nmb__infer *, const int32_t *ids,
+                                    int64_t n);
+#endif

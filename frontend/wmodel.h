@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* A model in weight files: its architecture, and the values of the weights that a graph
+ * of it names. */
+#ifndef NMB__WMODEL_H
+#define NMB__WMODEL_H
+
+#include "frontend/model.h"
+#include "frontend/source.h"
+#include "ir/eval.h"
+
+typedef struct nmb__wmodel {
+  nmb__wfile *file;
+  const nmb__arch *arch;
+  nmb__layout_info layout;
+} nmb__wmodel;
+
+/* path: as nmb__wfile_open takes it. */
+NMB_API nmb_status nmb__wmodel_open(nmb_run *, const char *path, nmb__wmodel **out);
+NMB_API void nmb__wmodel_close(nmb__wmodel *);
+/* The values, for evaluation; the model is borrowed. */
+NMB_API nmb__weights nmb__wmodel_weights(nmb__wmodel *);
+/* Are all weights of a graph of this model in the file, in the right shape? */
+NMB_API nmb_status nmb__wmodel_check(nmb_run *, nmb__wmodel *);
+/* Architecture of a weight file that has no config.json. */
+NMB_API nmb_status nmb__gguf_arch(nmb_run *, const nmb__wfile *, const char *name,
+                                  const nmb__arch **out);
+/* The graph's format for a stored one: the same if there is one, else one of about the
+ * same bytes that machines compute with. */
+NMB_API nmb__format nmb__storage_format(nmb__storage);
+
+/* Finds `weight` of model layer `layer` (-1: none): fills out, or only checks (NULL).
+ * *exact: are the values those of a format that the graph has too? */
+NMB_API nmb_status nmb__wmodel_load(nmb_run *, const nmb__wmodel *, const nmb_tensor *,
+                                    int64_t layer, float *out, bool *exact);
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Weights of a graph -> tensors of a file, by the table wnames.def: which tensor, which
+ * of its rows, and whether it is stored turned. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/run.h"
+#include "frontend/config.h"
+#include "frontend/wmodel.h"
+
+typedef enum pick_kind {
+  PICK_ALL,
+  PICK_SLAB, /* all, whatever the dimensions before the last are */
+  PICK_Q,    /* of rows of queries, then keys, then values */
+  PICK_K,
+  PICK_V,
+  PICK_GROUP_Q, /* the same for each key head, with its queries */
+  PICK_GROUP_K,
+  PICK_GROUP_V,
+  PICK_FIRST, /* half of the rows */
+  PICK_SECOND,
+  PICK_EVEN,
+  PICK_ODD,
+  PICK_LATENT_K, /* keys without position, then values, of each head */
+  PICK_LATENT_V
+} pick_kind;
+
+typedef struct name_row {
+  nmb__naming naming;
+  const char *family, *weight, *name;
+  pick_kind part;
+  bool turned;
+} name_row;
+
+static const name_row table[] = {
+#define X(naming, family, weight, name, part, turned)                                    \
+  {NMB__NAMES_##naming, family, weight, name, PICK_##part, turned},
+#include "frontend/wnames.def"
+#undef X
+};
+#define NROW (sizeof table / sizeof *table)
+
+/* Row r of a slab of the graph's weight is row first + r / len * stride + r % len of the
+ * `total` rows that the file's slab has. */
+typedef struct pick {
+  int64_t first, len, stride, total;
+} pick;
+
+/* What is looked for. */
+typedef struct wanted {
+  nmb_run *run;
+  const nmb__wmodel *m;
+  const nmb_tensor *t;
+  const char
+      *weight; /* with its ending .bias cut off, if the row is that of the weight */
+  const char *ending;
+  int64_t layer;
+  int64_t slabs, rows, cols; /* cols 0: a vector per slab; -1: as the file has it */
+} wanted;
+
+/* ------------------------------------------------------------------ shapes */
+static bool
+ends(const char *s, const char *end)
+{
+  const size_t n = strlen(s), m = strlen(end);
+  return n > m && !strcmp(s + n - m, end);
+}
+
+static void
+shape_of(wanted *q)
+{
+  const nmb_tensor *t = q->t;
+  const bool experts = !strncmp(t->name, "moe.", 4);
+  q->slabs = 1;
+  q->rows = nmb_tensor_count(t);
+  q->cols = t->rank == 2 ? t->dim[1] : t->rank == 3 ? -1 : 0;
+  if (experts && t->rank == 3) {
+    q->slabs = t->dim[0];
+    q->rows = t->dim[1];
+    q->cols = t->dim[2];
+  } else if (experts && t->rank == 2 && ends(t->name, ".bias")) {
+    q->slabs = t->dim[0];
+    q->rows = t->dim[1];
+    q->cols = 0;
+  } else if (t->rank == 2)
+    q->rows = t->dim[0];
+}
+
+static pick
+pick_of(const wanted *q, pick_kind kind, int64_t n)
+{
+  const nmb__layer *l = q->layer >= 0 ? &q->m->arch->layer[q->layer] : NULL;
+  const nmb__attn none = {.heads = 1, .kv_heads = 1}, *t = l ? &l->attn : &none;
+  const int64_t hq = t->heads * t->dk, hk = t->kv_heads * t->dk, hv = t->kv_heads * t->dv;
+  const int64_t g = t->heads / t->kv_heads, group = (g + 1) * t->dk + t->dv;
+  const int64_t latent = t->d_nope + t->dv;
+  switch (kind) {
+  case PICK_Q: return (pick){0, n, n, hq + hk + hv};
+  case PICK_K: return (pick){hq, n, n, hq + hk + hv};
+  case PICK_V: return (pick){hq + hk, n, n, hq + hk + hv};
+  case PICK_GROUP_Q: return (pick){0, g * t->dk, group, t->kv_heads * group};
+  case PICK_GROUP_K: return (pick){g * t->dk, t->dk, group, t->kv_heads * group};
+  case PICK_GROUP_V: return (pick){(g + 1) * t->dk, t->dv, group, t->kv_heads * group};
+  case PICK_FIRST: return (pick){0, n, n, 2 * n};
+  case PICK_SECOND: return (pick){n, n, n, 2 * n};
+  case PICK_EVEN: return (pick){0, 1, 2, 2 * n};
+  case PICK_ODD: return (pick){1, 1, 2, 2 * n};
+  case PICK_LATENT_K: return (pick){0, t->d_nope, latent, t->heads * latent};
+  case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent};
+  default: return (pick){0, n, n, n};
+  }
+}
+
+static int64_t
+row_at(const pick *p, int64_t r)
+{
+  return p->first + r / p->len * p->stride + r % p->len;
+}
+
+/* Fits the source the slabs (1 for a tensor of one expert) of what is wanted?  *p, *rows,
+ * *cols: how it is read. */
+static bool
+fits(const wanted *q, const name_row *row, const nmb__source *s, int64_t *slabs, pick *p,
+     int64_t *rows, int64_t *cols)
+{
+  const int64_t c = s->rank ? s->dim[s->rank - 1] : 1;
+  *cols = q->cols;
+  *rows = q->rows;
+  if (row->part == PICK_SLAB && row->turned && *slabs == 1 && s->rank == 3)
+    *slabs = s->dim[0];
+  if (*cols < 0) { /* a pass may hold it turned: the file says */
+    *cols = row->turned ? (s->rank > 1 ? s->dim[s->rank - 2] : 1) : c;
+    *rows = *cols && q->rows % *cols == 0 ? q->rows / *cols : 0;
+  }
+  if (row->part == PICK_SLAB && row->turned && q->slabs == 1 && *slabs > 1)
+    *rows = *rows % *slabs ? 0 : *rows / *slabs;
+  *p = pick_of(q, row->part, *rows);
+  if (*rows < 1 || p->len < 1 || p->total < 1 || row_at(p, *rows - 1) >= p->total)
+    return false;
+  if (!*cols)
+    return s->count == *slabs * p->total;
+  return c == (row->turned ? p->total : *cols) && s->count == *slabs * p->total * *cols;
+}
+
+/* ----------------------------------------------------------------- reading */
+static float *
+whole(const nmb__source *s, int64_t first, int64_t lines)
+{
+  const int64_t c = s->rank ? s->dim[s->rank - 1] : 1;
+  float *v = nmb__xrealloc(NULL, (size_t)(lines * c), sizeof *v);
+  for (int64_t i = 0; i < lines; i++)
+    nmb__source_row(s, first + i, v + i * c);
+  return v;
+}
+
+static void
+vector_read(const nmb__source *s, int64_t slabs, const pick *p, int64_t rows, float *out)
+{
+  const int64_t c = s->rank ? s->dim[s->rank - 1] : 1;
+  float *v = whole(s, 0, s->count / c);
+  for (int64_t k = 0; k < slabs; k++)
+    for (int64_t r = 0; r < rows; r++)
+      out[k * rows + r] = v[k * p->total + row_at(p, r)];
+  free(v);
+}
+
+static void
+matrix_read(const nmb__source *s, int64_t slabs, const pick *p, int64_t rows,
+            int64_t cols, float *out)
+{
+  for (int64_t k = 0; k < slabs; k++)
+    for (int64_t r = 0; r < rows; r++)
+      nmb__source_row(s, k * p->total + row_at(p, r), out + (k * rows + r) * cols);
+}
+
+static void
+turned_read(const nmb__source *s, int64_t slabs, const pick *p, int64_t rows,
+            int64_t cols, float *out)
+{
+  for (int64_t k = 0; k < slabs; k++) {
+    float *v = whole(s, k * cols, cols);
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t i = 0; i < cols; i++)
+        out[(k * rows + r) * cols + i] = v[i * p->total + row_at(p, r)];
+    free(v);
+  }
+}
+
+/* ----------------------------------------------------------------- finding */
+/* The pattern with its layer, expert and stem filled in. */
+static const char *
+filled(const wanted *q, const char *pattern, const char *stem, int64_t expert)
+{
+  const char *s = "";
+  for (; *pattern; pattern++)
+    if (*pattern == '@')
+      s = stem;
+    else if (*pattern == '#')
+      s = nmb_format(q->run, "%s%" PRId64, s, q->layer);
+    else if (*pattern == '*')
+      s = nmb_format(q->run, "%s%" PRId64, s, expert);
+    else if (*pattern != '!')
+      s = nmb_format(q->run, "%s%c", s, *pattern);
+    else
+      return s;
+  return nmb_format(q->run, "%s%s", s, q->ending);
+}
+
+/* What stands before the layers in published files. */
+static const char *const stems[] = {"model.",
+                                    "transformer.",
+                                    "backbone.",
+                                    "language_model.model.",
+                                    "model.language_model.",
+                                    "model.decoder.",
+                                    "decoder.",
+                                    "model.transformer.",
+                                    ""};
+#define NSTEM (sizeof stems / sizeof *stems)
+
+static nmb_status
+open_one(const wanted *q, const char *pattern, int64_t expert, nmb__source *s,
+         const char **name)
+{
+  const size_t n = strchr(pattern, '@') ? NSTEM : 1;
+  for (size_t i = 0; i < n; i++) {
+    const char *full = filled(q, pattern, stems[i], expert);
+    if (!i)
+      *name = full;
+    NMB_TRY(nmb__source_open(q->run, q->m->file, &q->m->layout, full, s));
+    if (s->t) {
+      *name = full;
+      return NMB_OK;
+    }
+  }
+  return NMB_OK;
+}
+
+static nmb_status
+misfit(const wanted *q, const nmb__source *s)
+{
+  const char *have = "", *want = "";
+  for (int i = 0; i < s->rank; i++)
+    have = nmb_format(q->run, "%s%s%" PRId64, have, i ? "," : "", s->dim[i]);
+  for (int i = 0; i < q->t->rank; i++)
+    want = nmb_format(q->run, "%s%s%" PRId64, want, i ? "," : "", q->t->dim[i]);
+  return nmb_fail(q->run, NMB_BADINPUT, (nmb_loc){s->t->file, 0, 0},
+                  "tensor '%s': found [%s], expected what gives %s of [%s]", s->name,
+                  have, q->t->name, want);
+}
+
+/* Reads one tensor, or one for each expert. */
+static nmb_status
+row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
+         float *out)
+{
+  const bool each = strchr(row->name, '*') != NULL;
+  for (int64_t e = 0; e < (each ? q->slabs : 1); e++) {
+    int64_t slabs = each ? 1 : q->slabs, rows, cols;
+    pick p;
+    if (e)
+      NMB_TRY(open_one(q, row->name, e, s, &name));
+    if (!s->t)
+      return nmb_fail(q->run, NMB_BADINPUT, (nmb_loc){q->m->file->path, 0, 0},
+                      "tensor '%s' is missing", name);
+    if (!fits(q, row, s, &slabs, &p, &rows, &cols))
+      return misfit(q, s);
+    float *to = out ? out + e * rows * (cols ? cols : 1) : NULL;
+    if (!to)
+      continue;
+    if (!cols)
+      vector_read(s, slabs, &p, rows, to);
+    else if (row->turned)
+      turned_read(s, slabs, &p, rows, cols, to);
+    else
+      matrix_read(s, slabs, &p, rows, cols, to);
+  }
+  return NMB_OK;
+}
+
+/* Does a row for this file and family name the weight? */
+static bool
+row_names(const wanted *q, const name_row *row)
+{
+  return row->naming == q->m->file->naming && !strcmp(row->weight, q->weight) &&
+         (!*row->family || nmb__family_is(q->m->arch->family, row->family));
+}
+
+/* *found: a tensor was there.  *first: the name that was looked for first. */
+static nmb_status
+search(const wanted *q, float *out, nmb__storage *type, bool *found, const char **first)
+{
+  nmb__source misfitting = {0};
+  for (size_t i = 0; i < NROW; i++) {
+    nmb__source s;
+    const char *name;
+    int64_t slabs, rows, cols;
+    pick p;
+    if (!row_names(q, &table[i]))
+      continue;
+    NMB_TRY(open_one(q, table[i].name, 0, &s, &name));
+    if (!*first)
+      *first = name;
+    slabs = strchr(table[i].name, '*') ? 1 : q->slabs;
+    if (!s.t)
+      continue;
+    if (!fits(q, &table[i], &s, &slabs, &p, &rows, &cols)) {
+      misfitting = misfitting.t ? misfitting : s;
+      continue;
+    }
+    *found = true;
+    *type = s.kind == NMB__SRC_PLAIN ? s.t->type : NMB__NSTORAGE;
+    return row_read(q, &table[i], &s, name, out);
+  }
+  return misfitting.t ? misfit(q, &misfitting) : NMB_OK;
+}
+
+/* Are the values those of the tensor's own format? */
+static bool
+same_format(const nmb_tensor *t, nmb__storage type)
+{
+  return (type == NMB__ST_F32 && t->dtype == NMB_DT_F32) ||
+         (type == NMB__ST_F16 && t->dtype == NMB_DT_F16) ||
+         (type == NMB__ST_BF16 && t->dtype == NMB_DT_BF16);
+}
+
+nmb_status
+nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
+                 float *out, bool *exact)
+{
+  wanted q = {run, m, t, t->name, ".weight", layer, 0, 0, 0};
+  const char *first = NULL;
+  nmb__storage type = NMB__NSTORAGE;
+  bool found = false;
+  if (!strcmp(q.weight, "head.tied"))
+    q.weight = "embed.table";
+  shape_of(&q);
+  NMB_TRY(search(&q, out, &type, &found, &first));
+  if (!found && ends(t->name, ".bias")) {
+    q.weight = nmb_format(run, "%.*s", (int)(strlen(t->name) - 5), t->name);
+    q.ending = ".bias";
+    NMB_TRY(search(&q, out, &type, &found, &first));
+  }
+  *exact = found && same_format(t, type);
+  if (found)
+    return NMB_OK;
+  if (first)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){m->file->path, 0, 0},
+                    "tensor '%s' is missing (%s)", first, t->name);
+  return nmb_fail(run, NMB_UNSUPPORTED, (nmb_loc){m->file->path, 0, 0},
+                  "no rule says which tensor of the file is %s of %s", t->name,
+                  m->arch->family);
+}

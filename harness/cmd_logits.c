@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* nmbench logits: the logits of every position of a sequence of tokens. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/infer.h"
+#include "harness/cmd.h"
+
+/* "1,403,407" -> ids; the list must not be empty. */
+static nmb_status
+tokens_read(nmb_run *run, const char *s, int32_t **out, int64_t *n)
+{
+  int32_t *v = NMB_NEW(run, int32_t, strlen(s) + 1);
+  const char *all = s;
+  for (*n = 0;; s++) {
+    char *end;
+    const long x = strtol(s, &end, 10);
+    if (end == s || x < 0 || x > INT32_MAX || (*end && *end != ','))
+      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                      "--tokens: found '%s', expected token ids separated by commas",
+                      all);
+    v[(*n)++] = (int32_t)x;
+    s = end;
+    if (!*s)
+      break;
+  }
+  *out = v;
+  return NMB_OK;
+}
+
+static json_t *
+row_json(const float *v, int64_t n)
+{
+  json_t *list = json_array();
+  for (int64_t i = 0; i < n; i++)
+    json_array_append_new(list, nmb__json_real((double)v[i]));
+  return list;
+}
+
+static int
+print_json(const int32_t *ids, const float *v, int64_t n, int64_t vocab)
+{
+  json_t *tokens = json_array(), *rows = json_array();
+  for (int64_t i = 0; i < n; i++) {
+    json_array_append_new(tokens, json_integer(ids[i]));
+    json_array_append_new(rows, row_json(v + i * vocab, vocab));
+  }
+  return nmb__cli_json(json_pack("{s:o, s:o}", "tokens", tokens, "logits", rows));
+}
+
+/* The five best tokens of each position. */
+static int
+print_text(const int32_t *ids, const float *v, int64_t n, int64_t vocab)
+{
+  printf("position  token  best tokens and their logits\n");
+  for (int64_t i = 0; i < n; i++, v += vocab) {
+    float below = 0;
+    printf("%8" PRId64 "  %5" PRId32 " ", i, ids[i]);
+    for (int k = 0, last = -1; k < 5 && k < vocab; k++) {
+      int best = -1;
+      for (int j = 0; j < vocab; j++)
+        if ((last < 0 || v[j] < below || (!(v[j] > below) && j > last)) &&
+            (best < 0 || v[j] > v[best]))
+          best = j;
+      if (best < 0)
+        break;
+      printf("  %d %.6g", best, (double)v[best]);
+      below = v[best];
+      last = best;
+    }
+    printf("\n");
+  }
+  return NMB__EXIT_OK;
+}
+
+static int
+cmd_logits(nmb__cli *cli)
+{
+  nmb__wmodel *m = NULL;
+  int32_t *ids = NULL;
+  int64_t n = 0;
+  const float *v = NULL;
+  const char *text = nmb__cli_text(cli, "tokens");
+  if (!text)
+    return nmb__cli_usage(cli, "--tokens is needed");
+  nmb_status s = tokens_read(cli->run, text, &ids, &n);
+  if (s == NMB_OK)
+    s = nmb__wmodel_open(cli->run, cli->arg[0], &m);
+  if (s != NMB_OK)
+    return nmb__exit_code(s);
+  int code = NMB__EXIT_OK;
+  nmb__infer *f = nmb__infer_open(cli->run, m);
+  s = nmb__infer_step(cli->run, f, ids, n, true, &v);
+  if (s != NMB_OK)
+    code = nmb__exit_code(s);
+  else
+    code = nmb__cli_flag(cli, "json") ? print_json(ids, v, n, m->arch->vocab)
+                                      : print_text(ids, v, n, m->arch->vocab);
+  nmb__infer_close(f);
+  nmb__wmodel_close(m);
+  return code;
+}
+
+static const nmb__flag flags[] = {
+    NMB__FLAG_JSON,
+    {"tokens", 0, "LIST", "text", NULL, "token ids, separated by commas"},
+    {0}};
+
+const nmb__command nmb__cmd_logits = {
+    .name = "logits",
+    .args = "FILE",
+    .arg_type = "file",
+    .min = 1,
+    .max = 1,
+    .summary = "the logits of a model at every position of a sequence",
+    .help =
+        "Evaluates the model in a weight file (GGUF, llama2.c or rwkv.cpp .bin, "
+        "safetensors, an index of shards, or a folder with one of the last two and its "
+        "config.json) on the tokens, in single precision and with every weight at the "
+        "exact value that the file stores.\n\n"
+        "With --json: \"logits\" has a list for each position, with a number for each "
+        "token of the vocabulary.",
+    .example = "nmbench logits stories260K-Q8_0.gguf --tokens 1,403,407",
+    .flags = flags,
+    .main = cmd_logits,
+};
