@@ -246,6 +246,8 @@ nmb__issue(nmb__ctl *c, nmb__pick p)
     nmb__queue_take(p.q, p.i, &old);
     nmb__queue_add(&c->active, &old);
     c->held[old.bank]++;
+  } else if (does & NMB_DRAM_OPENS && p.q == &c->active && !c->conf->count_once) {
+    c->held[r->bank]++;
   }
   return cmd;
 }

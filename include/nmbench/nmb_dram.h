@@ -154,11 +154,12 @@ typedef struct nmb_dramctl {
   int low, high;     /* writes are drained from more than high to fewer than low, in
                       * percent of the entries */
   bool in_order;     /* first come, first served; else first ready first */
+  bool count_once;   /* see "A request whose row is closed under it" in docs/dram.md */
   int64_t columns;   /* stop after that many column commands; 0: when all is done */
 } nmb_dramctl;
 #define NMB_DRAMCTL_DEFAULT                                                              \
   {                                                                                      \
-    NMB_DRAM_NOREFRESH, 0, 32, 32, 20, 80, false, 0                                      \
+    NMB_DRAM_NOREFRESH, 0, 32, 32, 20, 80, false, false, 0                               \
   }
 
 /* Request number k = 0, 1, ..; false: there are no more. */
