@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* nmbench dram: microbenchmarks of one DRAM channel behind a controller. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,9 +50,8 @@ stamp(void *arg, int64_t tick, nmb_id cmd, int bank, int64_t row)
     return;
   const char *at = place_text(s->cli->run, o, cmd, bank, row);
   if (s->list)
-    json_array_append_new(s->list,
-                          json_pack("{s:I, s:s, s:s}", "tick", (json_int_t)tick, "command",
-                                    o->cmd[cmd].name, "place", at));
+    json_array_append_new(s->list, json_pack("{s:I, s:s, s:s}", "tick", (json_int_t)tick,
+                                             "command", o->cmd[cmd].name, "place", at));
   else
     printf("%10lld  %-7s %s\n", (long long)tick, o->cmd[cmd].name, at);
 }
@@ -65,20 +65,15 @@ cap_of(const char *policy)
 }
 
 static nmb_status
-list_kinds(nmb_run *run, bool json)
+list_kinds(nmb_run *run, json_t **out)
 {
   const char **name;
   int n;
   NMB_TRY(nmb_dram_list(run, &name, &n));
   json_t *all = json_array();
   for (int i = 0; i < n; i++)
-    if (json)
-      json_array_append_new(all, json_string(name[i]));
-    else
-      puts(name[i]);
-  if (json)
-    nmb__cli_json(json_pack("{s:O}", "kinds", all));
-  json_decref(all);
+    json_array_append_new(all, json_string(name[i]));
+  *out = json_pack("{s:o}", "kinds", all);
   return NMB_OK;
 }
 
@@ -93,29 +88,24 @@ counts_json(const stamps *s)
   return j;
 }
 
-static void
-report(const stamps *s, const nmb_dramstats *r)
+/* Bytes a second that the data wires can carry; pseudo-channels have wires of their own.
+ */
+static double
+peak(const nmb_dram_info *o)
+{
+  const char *rank = o->level_name[NMB_DRAM_RANK];
+  const int parts = rank && !strcmp(rank, "PseudoChannel") ? o->count[NMB_DRAM_RANK] : 1;
+  return parts * o->tx_bytes / (o->burst * o->tick_ps * 1e-12);
+}
+
+static json_t *
+result_json(const stamps *s, const nmb_dramstats *r)
 {
   nmb__cli *cli = s->cli;
   const nmb_dram_info *o = nmb_dram_get(s->d);
   const double seconds = (double)r->last_column * o->tick_ps * 1e-12;
-  const double bytes = (double)r->columns * o->tx_bytes;
-  const double peak = o->tx_bytes / (o->burst * o->tick_ps * 1e-12) *
-                      (o->level_name[NMB_DRAM_RANK] &&
-                               !strcmp(o->level_name[NMB_DRAM_RANK], "PseudoChannel")
-                           ? o->count[NMB_DRAM_RANK]
-                           : 1);
-  const double latency = r->reads > 0 ? (double)r->latency / (double)r->reads : 0;
-  if (!nmb__cli_flag(cli, "json")) {
-    printf("%s, %s: %lld column commands in %lld ticks of %g ps\n", o->name, o->org,
-           (long long)r->columns, (long long)r->last_column, o->tick_ps);
-    printf("bandwidth %.4f GB/s, %.1f %% of the interface; reads take %.1f ticks\n",
-           bytes / seconds * 1e-9, 100 * bytes / seconds / peak, latency);
-    for (int i = 0; i < o->ncmd; i++)
-      if (s->count[i] > 0)
-        printf("  %-8s %lld\n", o->cmd[i].name, (long long)s->count[i]);
-    return;
-  }
+  const double rate = (double)r->columns * o->tx_bytes / seconds;
+  const double latency = r->reads > 0 ? (double)r->latency / (double)r->reads : NAN;
   json_t *j = json_pack(
       "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:i, s:f, s:f, s:f, "
       "s:o, s:I, s:I, s:I, s:I, s:I}",
@@ -124,64 +114,114 @@ report(const stamps *s, const nmb_dramstats *r)
       nmb__cli_text(cli, "refresh"), "queue", nmb__cli_text(cli, "queue"), "n",
       (json_int_t)r->columns, "cycles", (json_int_t)r->last_column, "first_column",
       (json_int_t)s->first_column, "tick_ps", o->tick_ps, "time_s", seconds, "tx_bytes",
-      o->tx_bytes, "bandwidth_bytes_per_s", bytes / seconds, "bandwidth_GBps",
-      bytes / seconds * 1e-9, "peak_bytes_per_s", peak, "commands", counts_json(s),
-      "row_hits", (json_int_t)r->hits, "row_misses", (json_int_t)r->misses,
-      "row_conflicts", (json_int_t)r->conflicts, "forwarded_reads",
-      (json_int_t)r->forwarded, "merged_writes", (json_int_t)r->merged);
+      o->tx_bytes, "bandwidth_bytes_per_s", rate, "bandwidth_GBps", rate * 1e-9,
+      "share_of_peak", rate / peak(o), "commands", counts_json(s), "row_hits",
+      (json_int_t)r->hits, "row_misses", (json_int_t)r->misses, "row_conflicts",
+      (json_int_t)r->conflicts, "forwarded_reads", (json_int_t)r->forwarded,
+      "merged_writes", (json_int_t)r->merged);
   json_object_set_new(j, "read_latency_ticks", nmb__json_real(latency));
-  if (s->list)
-    json_object_set(j, "stamps", s->list);
-  nmb__cli_json(j);
+  return j;
+}
+
+static const char *
+set_text(const nmb__cli *cli)
+{
+  const char *set = "";
+  for (int i = 0; i < cli->nset; i++)
+    if (!strcmp(cli->set[i].flag->name, "set"))
+      set = nmb_format(cli->run, "%s%s%s", set, *set ? "," : "", cli->set[i].value);
+  return set;
 }
 
 static nmb_status
-dram(nmb__cli *cli, stamps *s)
+conf_of(nmb__cli *cli, nmb_dramctl *conf)
+{
+  const char *refresh = nmb__cli_text(cli, "refresh");
+  conf->columns = nmb__cli_int(cli, "n");
+  if (conf->columns < 1)
+    return nmb_fail(cli->run, NMB_BADOPTION, NMB_NOLOC,
+                    "--n: found %lld, expected 1 or more", (long long)conf->columns);
+  conf->cap = cap_of(nmb__cli_text(cli, "policy"));
+  conf->in_order = !strcmp(nmb__cli_text(cli, "queue"), "inorder");
+  if (!strcmp(refresh, "allbank"))
+    conf->refresh = NMB_DRAM_ALLBANK;
+  else if (!strcmp(refresh, "perbank"))
+    conf->refresh = NMB_DRAM_PERBANK;
+  return NMB_OK;
+}
+
+static nmb_status
+measure(nmb__cli *cli, stamps *s, json_t **out)
 {
   nmb_run *run = cli->run;
-  const char *kind = nmb__cli_text(cli, "kind"), *refresh = nmb__cli_text(cli, "refresh");
-  const char *set = "";
-  if (!kind)
-    return list_kinds(run, nmb__cli_flag(cli, "json"));
-  for (int i = 0; i < cli->nset; i++)
-    if (!strcmp(cli->set[i].flag->name, "set"))
-      set = nmb_format(run, "%s%s%s", set, *set ? "," : "", cli->set[i].value);
-  NMB_TRY(nmb_dram_open(run, kind, set, &s->d));
+  const char *kind = nmb__cli_text(cli, "kind");
   nmb_dramctl conf = NMB_DRAMCTL_DEFAULT;
-  conf.columns = nmb__cli_int(cli, "n");
-  if (conf.columns < 1)
-    return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC, "--n: found %lld, expected 1 or more",
-                    (long long)conf.columns);
-  conf.cap = cap_of(nmb__cli_text(cli, "policy"));
-  conf.in_order = !strcmp(nmb__cli_text(cli, "queue"), "inorder");
-  if (!strcmp(refresh, "allbank"))
-    conf.refresh = NMB_DRAM_ALLBANK;
-  else if (!strcmp(refresh, "perbank"))
-    conf.refresh = NMB_DRAM_PERBANK;
   nmb_dram_bench bench;
-  NMB_TRY(nmb_dram_bench_start(run, s->d, nmb__cli_text(cli, "workload"), &bench));
   nmb_dramstats r;
-  NMB_TRY(nmb_dramctl_run(run, s->d, &conf, nmb_dram_bench_next, &bench, NULL, NULL, stamp,
-                          s, &r));
-  report(s, &r);
+  s->cli = cli;
+  if (!kind)
+    return list_kinds(run, out);
+  NMB_TRY(conf_of(cli, &conf));
+  NMB_TRY(nmb_dram_open(run, kind, set_text(cli), &s->d));
+  NMB_TRY(nmb_dram_bench_start(run, s->d, nmb__cli_text(cli, "workload"), &bench));
+  NMB_TRY(nmb_dramctl_run(run, s->d, &conf, nmb_dram_bench_next, &bench, NULL, NULL,
+                          stamp, s, &r));
+  *out = result_json(s, &r);
   return NMB_OK;
+}
+
+static nmb_status
+facts(nmb__cli *cli, json_t **out)
+{
+  stamps s = {.show = false};
+  return measure(cli, &s, out);
+}
+
+static void
+print(const stamps *s, const json_t *j)
+{
+  const json_t *list = json_object_get(j, "kinds"), *v;
+  size_t i;
+  const char *name;
+  json_array_foreach(list, i, v) puts(json_string_value(v));
+  if (list)
+    return;
+  const nmb_dram_info *o = nmb_dram_get(s->d);
+  printf("%s, %s: %lld column commands in %lld ticks of %g ps\n", o->name, o->org,
+         json_integer_value(json_object_get(j, "n")),
+         json_integer_value(json_object_get(j, "cycles")), o->tick_ps);
+  printf("bandwidth %.4f GB/s, %.1f %% of the interface; a read takes %.1f ticks\n",
+         json_real_value(json_object_get(j, "bandwidth_GBps")),
+         100 * json_real_value(json_object_get(j, "share_of_peak")),
+         json_number_value(json_object_get(j, "read_latency_ticks")));
+  json_object_foreach(json_object_get(j, "commands"), name, v)
+      printf("  %-8s %lld\n", name, json_integer_value(v));
 }
 
 static int
 cmd_dram(nmb__cli *cli)
 {
-  stamps s = {.cli = cli, .show = nmb__cli_flag(cli, "stamps")};
-  if (s.show && nmb__cli_flag(cli, "json"))
+  const bool json = nmb__cli_flag(cli, "json");
+  stamps s = {.show = nmb__cli_flag(cli, "stamps")};
+  json_t *j = NULL;
+  if (s.show && json)
     s.list = json_array();
-  const nmb_status status = dram(cli, &s);
+  const nmb_status status = measure(cli, &s, &j);
+  if (status == NMB_OK && s.list)
+    json_object_set(j, "stamps", s.list);
   json_decref(s.list);
+  if (status == NMB_OK && json)
+    return nmb__cli_json(j);
+  if (status == NMB_OK)
+    print(&s, j);
+  json_decref(j);
   return nmb__exit_code(status);
 }
 
 static const nmb__flag flags[] = {
     {"kind", 'k', "KIND", "text", NULL, "kind of DRAM; absent: lists them"},
-    {"workload", 'w', "NAME", "seq_bgi|seq_row|random|same_bank|bank_rr|rw_mix", "seq_bgi",
-     "which requests"},
+    {"workload", 'w', "NAME", "seq_bgi|seq_row|random|same_bank|bank_rr|rw_mix",
+     "seq_bgi", "which requests"},
     {"n", 'n', "N", "int", "20000", "column commands"},
     {"policy", 0, "POLICY", "open|closed_cap1|closed_cap4", "open",
      "leave rows open, or close them after that many accesses"},
@@ -202,14 +242,20 @@ const nmb__command nmb__cmd_dram = {
     .max = 0,
     .summary = "microbenchmarks of one DRAM channel",
     .help =
-        "Offers requests without pause to one channel behind a memory controller, command "
-        "by command, and prints the tick of the N-th column command (cycles), bandwidth and "
+        "Offers requests without pause to one channel behind a memory controller, "
+        "command "
+        "by command, and prints the tick of the N-th column command (cycles), bandwidth "
+        "and "
         "command counts. A tick is a clock of the command bus, half of one for HBM3.\n\n"
-        "seq_row goes through the memory in order; seq_bgi too, but takes turns between bank "
-        "groups (all row hits); random draws transactions; same_bank opens a new row of one "
-        "bank each time, bank_rr of bank after bank; rw_mix is seq_bgi in turns of 16 reads "
+        "seq_row goes through the memory in order; seq_bgi too, but takes turns between "
+        "bank "
+        "groups (all row hits); random draws transactions; same_bank opens a new row of "
+        "one "
+        "bank each time, bank_rr of bank after bank; rw_mix is seq_bgi in turns of 16 "
+        "reads "
         "and 16 writes.",
     .example = "nmbench dram --kind DDR4_3200AA --workload random --policy closed_cap1",
     .flags = flags,
+    .facts = facts,
     .main = cmd_dram,
 };

@@ -54,4 +54,4 @@ dist_machines_DATA = \
   hwsim/machines/gpu-h100-x16.hw
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = \
-  hwsim/validation/systolic.csv
+  hwsim/validation/systolic.csv hwsim/validation/dram.csv

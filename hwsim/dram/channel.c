@@ -162,8 +162,8 @@ mark_part(nmb_dramch *ch, nmb_id c, int level, int bank, int64_t t)
   raise(ready, m->same, m->nsame, t);
   if (m->deepest > 0)
     windows(ready, m,
-            ch->history[c][level] + (size_t)(node - d->first[level]) *
-                                        (size_t)(m->deepest + 1),
+            ch->history[c][level] +
+                (size_t)(node - d->first[level]) * (size_t)(m->deepest + 1),
             t);
 }
 
@@ -177,8 +177,8 @@ mark_others(nmb_dramch *ch, nmb_id c, int level, int bank, int64_t t)
   const int mine = d->node[bank][level];
   for (int b = first; b < first + d->below[level - 1]; b += d->below[level])
     if (d->node[b][level] != mine)
-      raise(ch->ready + (size_t)d->node[b][level] * (size_t)d->stride, m->other, m->nother,
-            t);
+      raise(ch->ready + (size_t)d->node[b][level] * (size_t)d->stride, m->other,
+            m->nother, t);
 }
 
 static void

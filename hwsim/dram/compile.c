@@ -26,8 +26,7 @@ nodes(nmb_run *own, nmb_dram *d)
     d->below[l] = d->info.banks / parts;
     d->nnode += parts;
   }
-  uint16_t(*node)[NMB_DRAM_NLEVEL] =
-      nmb_alloc(own, (size_t)d->info.banks, sizeof *node);
+  uint16_t(*node)[NMB_DRAM_NLEVEL] = nmb_alloc(own, (size_t)d->info.banks, sizeof *node);
   for (int b = 0; b < d->info.banks; b++)
     for (int l = 0; l < NMB_DRAM_NLEVEL; l++)
       node[b][l] = (uint16_t)(d->first[l] + b / d->below[l]);
@@ -96,7 +95,8 @@ gather(nmb_run *own, const work *w, int from, int level, bool other, bool window
           (r->window > 1) != window)
         continue;
       if (out)
-        out[*n] = (nmb__dram_mark){(uint16_t)r->to, (uint16_t)r->window, (int32_t)r->ticks};
+        out[*n] =
+            (nmb__dram_mark){(uint16_t)r->to, (uint16_t)r->window, (int32_t)r->ticks};
       (*n)++;
     }
     if (*n == 0)

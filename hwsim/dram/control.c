@@ -159,8 +159,7 @@ policy(nmb__ctl *c)
     }
     if (c->urgent.n == c->urgent.cap)
       continue;
-    nmb__queue_add(&c->urgent,
-                   &(nmb__req){.k = -1, .row = -1, .bank = b, .cmd = c->pre});
+    nmb__queue_add(&c->urgent, &(nmb__req){.k = -1, .row = -1, .bank = b, .cmd = c->pre});
     c->precharging[b] = true;
     c->hot--;
   }
@@ -178,8 +177,9 @@ refresh(nmb__ctl *c)
   if (c->urgent.n + d->info.banks > c->urgent.cap)
     return; /* it waits for those before it */
   if (c->conf->refresh == NMB_DRAM_PERBANK) {
-    nmb__queue_add(&c->urgent, &(nmb__req){.k = -1, .row = -1, .bank = c->refresh_bank,
-                                           .cmd = d->refpb});
+    nmb__queue_add(
+        &c->urgent,
+        &(nmb__req){.k = -1, .row = -1, .bank = c->refresh_bank, .cmd = d->refpb});
     c->refresh_bank = (c->refresh_bank + 1) % d->info.banks;
     c->refresh_at += d->refipb;
   } else {
@@ -212,8 +212,7 @@ retire(nmb__ctl *c, const nmb__req *r, bool write)
 {
   if (r->k < 0)
     return;
-  const int64_t done =
-      c->clk + (write ? c->column_latency[1] : c->d->info.read_latency);
+  const int64_t done = c->clk + (write ? c->column_latency[1] : c->d->info.read_latency);
   c->stats->columns++;
   c->stats->last_column = c->clk;
   if (done > c->stats->end)
@@ -323,9 +322,9 @@ fetch(nmb__ctl *c)
 {
   const nmb_dram_info *o = &c->d->info;
   c->more = c->next(c->next_arg, c->k, &c->head);
-  if (c->more && (c->head.bank < 0 || c->head.bank >= o->banks || c->head.row < 0 ||
-                  c->head.row >= o->rows || c->head.column < 0 ||
-                  c->head.column >= o->columns))
+  if (c->more &&
+      (c->head.bank < 0 || c->head.bank >= o->banks || c->head.row < 0 ||
+       c->head.row >= o->rows || c->head.column < 0 || c->head.column >= o->columns))
     return nmb_fail(c->run, NMB_BADINPUT, NMB_NOLOC,
                     "request %lld: bank %d, row %lld, column %lld is outside of %s",
                     (long long)c->k, c->head.bank, (long long)c->head.row,
@@ -344,8 +343,9 @@ arrive(nmb__ctl *c)
     return NMB_OK;
   }
   nmb__queue *q = c->head.write ? &c->write : &c->read;
-  const nmb__req r = {c->k,           c->clk - 1, c->head.row, c->head.column,
-                      c->head.bank,   c->head.write ? c->wr : c->rd, false};
+  const nmb__req r = {c->k,           c->clk - 1,   c->head.row,
+                      c->head.column, c->head.bank, c->head.write ? c->wr : c->rd,
+                      false};
   if (c->write.n > 0 && in_write_queue(c)) {
     c->stats->forwarded += !c->head.write;
     c->stats->merged += c->head.write;

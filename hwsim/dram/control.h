@@ -10,7 +10,7 @@ typedef struct nmb__req {
   int64_t arrive; /* tick before the first at which it can be scheduled */
   int64_t row, column;
   int bank;
-  nmb_id cmd; /* its last command: RD, WR, or what maintenance is for */
+  nmb_id cmd;   /* its last command: RD, WR, or what maintenance is for */
   bool counted; /* its row hit or miss */
 } nmb__req;
 

@@ -44,15 +44,15 @@ struct nmb_dram {
   int nrow; /* constraints as written, one a pair of commands */
   const nmb__dram_row *row;
   /* compiled */
-  int nnode;                                     /* parts of all levels */
-  int first[NMB_DRAM_NLEVEL];                    /* first node of a level */
-  int below[NMB_DRAM_NLEVEL];                    /* banks of a part of that level */
+  int nnode;                  /* parts of all levels */
+  int first[NMB_DRAM_NLEVEL]; /* first node of a level */
+  int below[NMB_DRAM_NLEVEL]; /* banks of a part of that level */
   nmb__dram_marks marks[NMB__DRAM_MAXCMD][NMB_DRAM_NLEVEL];
   /* sets of bits: levels at which a command must be checked; at which it leaves marks */
   uint8_t check[NMB__DRAM_MAXCMD], touch[NMB__DRAM_MAXCMD];
   const uint16_t (*node)[NMB_DRAM_NLEVEL]; /* of each bank */
   int16_t opener[NMB__DRAM_MAXCMD], closer[NMB__DRAM_MAXCMD];
-  int16_t finisher[NMB__DRAM_MAXCMD]; /* second half of opening */
+  int16_t finisher[NMB__DRAM_MAXCMD];   /* second half of opening */
   int16_t auto_close[NMB__DRAM_MAXCMD]; /* RD -> RDA; NMB_NONE */
   int16_t switcher[NMB__DRAM_MAXCMD];
   int64_t gap[NMB__DRAM_MAXCMD]; /* equal commands; -1: not constant */
@@ -69,7 +69,7 @@ struct nmb_dramch {
   int64_t *ready;      /* [node][command] */
   /* last ticks of commands that windows look at: per node a count, then a ring */
   int64_t *history[NMB__DRAM_MAXCMD][NMB_DRAM_NLEVEL];
-  int64_t *row[2];     /* open row of each bank; -1 closed, -2 - row: half open */
+  int64_t *row[2]; /* open row of each bank; -1 closed, -2 - row: half open */
   int mode;
   int64_t due;  /* next refresh */
   int next_ref; /* bank of the next per-bank refresh */

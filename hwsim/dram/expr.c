@@ -62,8 +62,8 @@ static nmb_status
 divide(parser *s, int64_t a, int64_t b, bool up, int64_t *out)
 {
   if (b <= 0)
-    return nmb_fail(s->run, NMB_BADINPUT, s->loc, "'%s': found divisor %lld, expected > 0",
-                    s->text, (long long)b);
+    return nmb_fail(s->run, NMB_BADINPUT, s->loc,
+                    "'%s': found divisor %lld, expected > 0", s->text, (long long)b);
   const int64_t down = a / b - (a % b < 0);
   *out = down + (up && a - down * b > 0);
   return NMB_OK;
@@ -154,8 +154,8 @@ product(parser *s, int64_t *out)
       NMB_TRY(divide(s, *out, b, false, out));
       continue;
     }
-    if (*out != 0 && (b > LIMIT / (*out > 0 ? *out : -*out) ||
-                      b < -LIMIT / (*out > 0 ? *out : -*out)))
+    if (*out != 0 &&
+        (b > LIMIT / (*out > 0 ? *out : -*out) || b < -LIMIT / (*out > 0 ? *out : -*out)))
       return within(s, LIMIT + 1);
     *out *= b;
   }

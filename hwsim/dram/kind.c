@@ -337,10 +337,14 @@ organisation(reader *r)
 static const struct {
   const char *name;
   unsigned bit;
-} doings[] = {{"opens", NMB_DRAM_OPENS},         {"begins", NMB_DRAM_BEGINS},
-              {"closes", NMB_DRAM_CLOSES},       {"reads", NMB_DRAM_READS},
-              {"writes", NMB_DRAM_WRITES},       {"works", NMB_DRAM_WORKS},
-              {"refreshes", NMB_DRAM_REFRESHES}, {"switches", NMB_DRAM_SWITCHES},
+} doings[] = {{"opens", NMB_DRAM_OPENS},
+              {"begins", NMB_DRAM_BEGINS},
+              {"closes", NMB_DRAM_CLOSES},
+              {"reads", NMB_DRAM_READS},
+              {"writes", NMB_DRAM_WRITES},
+              {"works", NMB_DRAM_WORKS},
+              {"refreshes", NMB_DRAM_REFRESHES},
+              {"switches", NMB_DRAM_SWITCHES},
               {"nothing", 0}};
 
 static nmb_status
@@ -423,8 +427,8 @@ command(reader *r, const config_setting_t *row, nmb_dram_cmd *c)
   NMB_TRY(does_of(r, loc, does, &c->does));
   NMB_TRY(level_of(r, loc, scope, &c->scope));
   if (strcmp(bus, "row") && strcmp(bus, "column") && strcmp(bus, "one"))
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found bus '%s', expected one, row or column",
-                    bus);
+    return nmb_fail(r->run, NMB_BADINPUT, loc,
+                    "found bus '%s', expected one, row or column", bus);
   c->bus = !strcmp(bus, "column");
   NMB_TRY(integer(r, loc, ticks, &n));
   if (n < 1 || n > 16)
@@ -454,8 +458,8 @@ commands(reader *r)
     NMB_TRY(command(r, row, &cmd[i]));
     for (int k = 0; k < i; k++)
       if (!strcmp(cmd[k].name, cmd[i].name))
-        return nmb_fail(r->run, NMB_BADINPUT, place(r, row), "command '%s' is there twice",
-                        cmd[i].name);
+        return nmb_fail(r->run, NMB_BADINPUT, place(r, row),
+                        "command '%s' is there twice", cmd[i].name);
   }
   r->d->info.modes = r->nmode ? r->nmode : 1;
   return NMB_OK;
@@ -496,7 +500,8 @@ place_of(reader *r, nmb_loc loc, const char *text, nmb__dram_row *out)
   next_word(&text, word);
   out->other = !strcmp(word, "other");
   if (!out->other && strcmp(word, "same"))
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found '%s', expected same or other", word);
+    return nmb_fail(r->run, NMB_BADINPUT, loc, "found '%s', expected same or other",
+                    word);
   next_word(&text, word);
   NMB_TRY(level_of(r, loc, word, &out->level));
   if (out->other && out->level == NMB_DRAM_CHANNEL)
@@ -533,8 +538,8 @@ constraint(reader *r, const config_setting_t *row, nmb__dram_row *out, int *n)
     NMB_TRY(command_of(r, loc, word, &base.from));
     for (t = to; next_word(&t, word);) {
       NMB_TRY(command_of(r, loc, word, &base.to));
-      base.ticks = clocks * o->ticks_per_ck + o->cmd[base.from].ticks -
-                   o->cmd[base.to].ticks;
+      base.ticks =
+          clocks * o->ticks_per_ck + o->cmd[base.from].ticks - o->cmd[base.to].ticks;
       out[(*n)++] = base;
     }
   }
@@ -591,9 +596,10 @@ refresh(reader *r)
   for (int i = 0; i < d->nrow; i++) {
     const nmb__dram_row *c = &d->row[i];
     if (c->from == d->refab && d->refi > 0 && c->ticks >= d->refi)
-      return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->path, c->line, 0},
-                      "a refresh takes %lld ticks, expected fewer than the %lld between two",
-                      (long long)c->ticks, (long long)d->refi);
+      return nmb_fail(
+          r->run, NMB_BADINPUT, (nmb_loc){r->path, c->line, 0},
+          "a refresh takes %lld ticks, expected fewer than the %lld between two",
+          (long long)c->ticks, (long long)d->refi);
     if (c->from == d->refpb && c->level < NMB_DRAM_BANK && d->refipb > 0 &&
         c->ticks >= d->refipb)
       d->refipb = 0; /* bank after bank is not fast enough */
@@ -638,8 +644,9 @@ nmb__dram_load(nmb_run *run, nmb_run *own, const char *path, const char *text, s
   if (config_read_string(&r->cfg, text))
     status = read_all(r, kind, set);
   else
-    status = nmb_fail(run, NMB_BADINPUT, (nmb_loc){r->path, config_error_line(&r->cfg), 0},
-                      "%s", config_error_text(&r->cfg));
+    status =
+        nmb_fail(run, NMB_BADINPUT, (nmb_loc){r->path, config_error_line(&r->cfg), 0},
+                 "%s", config_error_text(&r->cfg));
   config_destroy(&r->cfg);
   *out = r->d;
   return status;

@@ -42,8 +42,8 @@ of_file(nmb_run *run, const char *path, const char *text, names *out)
   config_init(&cfg);
   nmb_status status = NMB_OK;
   if (!config_read_string(&cfg, text))
-    status = nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, config_error_line(&cfg), 0}, "%s",
-                      config_error_text(&cfg));
+    status = nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, config_error_line(&cfg), 0},
+                      "%s", config_error_text(&cfg));
   const config_setting_t *list = status == NMB_OK ? config_lookup(&cfg, "kinds") : NULL;
   for (int i = 0; list && i < config_setting_length(list); i++) {
     const config_setting_t *row = config_setting_get_elem(list, (unsigned)i);

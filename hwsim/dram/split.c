@@ -85,10 +85,9 @@ static void
 keep_in_step(nmb__ctl *c, nmb_id cmd)
 {
   const bool write = (c->d->info.cmd[cmd].does & NMB_DRAM_WRITES) != 0;
-  const int64_t until = c->clk +
-                        (write ? c->column_latency[1]
-                               : c->column_latency[0] + c->d->info.burst) +
-                        c->post;
+  const int64_t until =
+      c->clk + (write ? c->column_latency[1] : c->column_latency[0] + c->d->info.burst) +
+      c->post;
   if (until > c->in_step)
     c->in_step = until;
 }
@@ -129,8 +128,7 @@ cas(nmb__ctl *c, nmb__pick p)
       finish(c, s);
     return;
   }
-  const nmb_id cmd =
-      c->d->info.cmd[p.cmd].does & NMB_DRAM_WRITES ? c->cas_wr : c->cas_rd;
+  const nmb_id cmd = c->d->info.cmd[p.cmd].does & NMB_DRAM_WRITES ? c->cas_wr : c->cas_rd;
   const int64_t t = nmb_dramch_ready(c->ch, cmd, r->bank, c->clk);
   nmb__wake(c, t);
   if (t > c->clk)

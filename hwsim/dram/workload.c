@@ -40,15 +40,18 @@ enum { RANK, SID, GROUP, BANK, COLUMN, ROW };
 static void
 split(const nmb_dram_info *o, int64_t k, const int order[6], nmb_dramreq *out)
 {
-  const int64_t size[6] = {o->count[NMB_DRAM_RANK],  o->count[NMB_DRAM_SID],
-                           o->count[NMB_DRAM_GROUP], o->count[NMB_DRAM_BANK],
-                           o->columns,               o->rows};
+  const int64_t size[6] = {o->count[NMB_DRAM_RANK],
+                           o->count[NMB_DRAM_SID],
+                           o->count[NMB_DRAM_GROUP],
+                           o->count[NMB_DRAM_BANK],
+                           o->columns,
+                           o->rows};
   int64_t at[6];
   for (int i = 0; i < 6; i++)
     at[order[i]] = digit(&k, size[order[i]]);
-  out->bank = (int)(((at[RANK] * size[SID] + at[SID]) * size[GROUP] + at[GROUP]) *
-                        size[BANK] +
-                    at[BANK]);
+  out->bank =
+      (int)(((at[RANK] * size[SID] + at[SID]) * size[GROUP] + at[GROUP]) * size[BANK] +
+            at[BANK]);
   out->row = at[ROW];
   out->column = at[COLUMN];
 }
