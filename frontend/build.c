@@ -39,8 +39,8 @@ nmb_id
 weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d1,
        int64_t d2)
 {
-  return tensor(m, name, NMB_ROLE_WEIGHT, (nmb_dtype)m->l->dtype[c], (int)m->l->group[c],
-                rank, (int64_t[]){d0, d1, d2});
+  const nmb__format f = nmb__stored_format(m->a, m->l, c, name);
+  return tensor(m, name, NMB_ROLE_WEIGHT, f.dtype, f.group, rank, (int64_t[]){d0, d1, d2});
 }
 
 nmb_id

@@ -21,7 +21,7 @@ enum { MAXPIECE = 96 };
 
 typedef struct list {
   nmb_run *run;
-  bool shared_weights; /* of layers that read the caches of others */
+  const nmb__arch *a;
   const nmb__layer *l;
   nmb__piece *v;
   int n;
@@ -31,8 +31,14 @@ static void
 add(list *s, const char *name, nmb__part part, nmb__use use, nmb__class c, int64_t rows,
     int64_t cols, int64_t copies)
 {
-  const nmb__format f = {(nmb_dtype)s->l->dtype[c], (int)s->l->group[c]};
-  s->v[s->n++] = (nmb__piece){name, part, use, rows, cols, copies, f};
+  s->v[s->n++] = (nmb__piece){name,
+                              part,
+                              use,
+                              rows,
+                              cols,
+                              copies,
+                              nmb__stored_format(s->a, s->l, c, name),
+                              nmb__scheme_of(s->a, s->l, name)};
 }
 
 static void
@@ -197,7 +203,7 @@ pieces_heads(list *s, int64_t H)
 {
   const nmb__attn *t = &s->l->attn;
   const nmb__part P = NMB__P_ATTN;
-  const bool own = !t->kv_from || s->shared_weights;
+  const bool own = !t->kv_from || s->a->kv_shared_weights;
   matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
   if (own)
     matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
@@ -319,29 +325,36 @@ int
 nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **out)
 {
   const int layer = distinct == NMB_NONE ? (int)a->nlayer - 1 : a->first[distinct];
-  list s = {run, a->kv_shared_weights != 0, &a->layer[layer],
-            NMB_NEW(run, nmb__piece, MAXPIECE), 0};
+  list s = {run, a, &a->layer[layer], NMB_NEW(run, nmb__piece, MAXPIECE), 0};
   *out = s.v;
   if (distinct != NMB_NONE) {
     pieces_layer(&s, a->hidden);
     return s.n;
   }
   s.v[s.n++] = (nmb__piece){
-      "embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab, a->hidden, 1, a->embed};
+      "embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab, a->hidden, 1, a->embed, NULL};
   if (a->positions)
     s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP,
                               a->positions,      a->hidden,    1,
-                              a->embed};
+                              a->embed,          NULL};
   pieces_ends(&s, a);
   if (a->embed_norm)
     norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
   norm(&s, "head.norm", NMB__P_NORM, a->hidden);
   if (!a->tied)
     s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
-                              a->hidden,  1,           a->head};
+                              a->hidden,  1,           a->head,          a->head_scheme};
   if (a->head_bias)
     add(&s, "head.bias", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_NORM, a->vocab, 1, 1);
   return s.n;
+}
+
+int64_t
+nmb__piece_bytes(const nmb__piece *v)
+{
+  if (v->scheme)
+    return v->copies * nmb__scheme_bytes(v->scheme, v->rows, v->cols);
+  return nmb_bytes(v->format.dtype, v->format.group, v->rows * v->cols * v->copies);
 }
 
 /* ------------------------------------------------------------- parameters */
@@ -353,8 +366,7 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
     p->part[v[i].part] += times * one * v[i].copies;
     const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
     p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
-    p->weight_bytes +=
-        times * nmb_bytes(v[i].format.dtype, v[i].format.group, one * v[i].copies);
+    p->weight_bytes += times * nmb__piece_bytes(&v[i]);
   }
 }
 
@@ -530,7 +542,7 @@ step_ends(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
   }
   if (a->tied) {
     const nmb__piece head = {"head.tied", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
-                             a->hidden,   1,           a->head};
+                             a->hidden,   1,           a->head,          NULL};
     step_pieces(s, &head, 1, 1, 0, 0, c);
   }
 }

@@ -35,8 +35,10 @@ typedef struct nmb__piece {
   nmb__part part;
   nmb__use use;
   int64_t rows, cols, copies; /* copies: experts, else 1 */
-  nmb__format format;         /* as stored */
+  nmb__format format;         /* of the program */
+  const nmb__scheme *scheme;  /* (optional) as stored; NULL: as `format` says */
 } nmb__piece;
+NMB_API int64_t nmb__piece_bytes(const nmb__piece *); /* as stored, all copies */
 /* The weights of a distinct layer; of the ends (embedding, head) for NMB_NONE.
  * A tied head has no weight of its own: its piece is not listed. */
 NMB_API int nmb__pieces(nmb_run *, const nmb__arch *, int distinct,

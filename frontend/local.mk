@@ -1,5 +1,5 @@
 libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h frontend/quant.h \
-  frontend/fields.def frontend/families.def frontend/keys.def frontend/missing.def \
+  frontend/fields.def frontend/families.def frontend/keys.def frontend/missing.def frontend/modules.def \
   frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c \
   frontend/names.c frontend/build.h frontend/build.c frontend/routing.c \
   frontend/counts.c frontend/counts.h frontend/conserve.c

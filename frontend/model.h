@@ -129,6 +129,18 @@ typedef struct nmb__format {
   int group;
 } nmb__format;
 
+/* How a quantised matrix is stored, to the byte: elements of `bits`, then scales and
+ * zero points by blocks.  Formats of a program are coarser: dtype and group. */
+typedef struct nmb__scheme {
+  nmb_dtype dtype;
+  int group;
+  int bits, scale_bits, zero_bits;
+  int64_t block_rows, block_cols; /* that share a scale; 0: all */
+  int64_t flat, second; /* blocks over the elements as they lie; scales that share one */
+  int64_t column_bytes, matrix_bytes; /* for each column, once */
+} nmb__scheme;
+enum { NMB__NMODULE = 40 }; /* rows of modules.def, at most */
+
 typedef struct nmb__layer {
   nmb__attn attn;
   nmb__ffn ffn; /* width 0: none */
@@ -143,7 +155,8 @@ typedef struct nmb__layer {
   int64_t ple, ple_rows; /* width and rows of the layer's own embedding */
   int64_t scalar;        /* boolean: a learned factor on the layer's output */
   double eps, norm_offset, residual;              /* residual: factor on what is added */
-  int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* stored formats */
+  int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* of weights that are not quantised */
+  int64_t scheme[NMB__NMODULE]; /* by row of modules.def: 1 + number; 0: not quantised */
 } nmb__layer;
 
 /* Where a key of the file went, for people. */
@@ -165,12 +178,21 @@ typedef struct nmb__arch {
   const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */
   const int *first;    /* [ndistinct] a layer that has the spec */
   nmb__format embed, head, final_norm;
+  const nmb__scheme *scheme, *head_scheme; /* (optional) head: NULL, not quantised */
   int64_t rope_factors; /* longrope: divisors of the frequencies; 0: none */
   const double *rope_short, *rope_long;
   int64_t stored_bytes; /* of all tensors, where weight files were read; else 0 */
   int nnote;
   const nmb__key_note *note;
 } nmb__arch;
+
+/* The scheme of a weight of the layer, by its name in the graph; NULL: none. */
+NMB_API const nmb__scheme *nmb__scheme_of(const nmb__arch *, const nmb__layer *,
+                                          const char *name);
+/* The format that a program has for it. */
+NMB_API nmb__format nmb__stored_format(const nmb__arch *, const nmb__layer *, nmb__class,
+                                       const char *name);
+NMB_API int64_t nmb__scheme_bytes(const nmb__scheme *, int64_t rows, int64_t cols);
 
 /* Is it an alias, a file of models/ or the start of one? */
 NMB_API bool nmb__arch_known(nmb_run *, const char *name);

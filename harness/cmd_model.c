@@ -47,8 +47,7 @@ json_tensors(const card *c, int distinct)
                         nmb__part_name(v[i].part), "shape", (json_int_t)v[i].copies,
                         (json_int_t)v[i].rows, (json_int_t)v[i].cols, "format",
                         nmb_dtype_get(v[i].format.dtype)->name, "bytes",
-                        (json_int_t)nmb_bytes(v[i].format.dtype, v[i].format.group,
-                                              v[i].copies * v[i].rows * v[i].cols)));
+                        (json_int_t)nmb__piece_bytes(&v[i])));
   return list;
 }
 
