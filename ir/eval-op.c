@@ -321,6 +321,8 @@ static nmb_status (*const eval_op[NMB_NOP])(const nmb__opctx *) = {
     [NMB_OP_PERMUTE] = nmb__eval_permute,
     [NMB_OP_COMBINE] = nmb__eval_combine,
     [NMB_OP_SELECT] = eval_select,
+    [NMB_OP_CONV] = nmb__eval_conv,
+    [NMB_OP_SCAN] = nmb__eval_scan,
 };
 
 nmb_status

@@ -34,11 +34,21 @@ normal(uint64_t key, int64_t i)
          cos(6.283185307179586477 * uniform(key, 2 * i + 1));
 }
 
+/* A normal number, or one whose logarithm is uniform: f of it. */
 typedef struct drawing {
   double mean, deviation;
-  bool logarithm; /* of a uniform number in [lo, hi] */
-  double lo, hi;
+  double lo, hi; /* 0: a normal number */
+  char f;        /* ' ' itself, '-' its negative, 'l' its logarithm */
 } drawing;
+
+static double
+draw(const drawing *d, uint64_t key, int64_t i)
+{
+  if (!(d->hi > 0))
+    return d->mean + d->deviation * normal(key, i);
+  const double x = d->lo * pow(d->hi / d->lo, uniform(key, i));
+  return d->f == '-' ? -x : d->f == 'l' ? log(x) : x;
+}
 
 /* Does the expert choice read the value? */
 static bool
@@ -72,8 +82,11 @@ drawing_of(const nmb_prog *p, const nmb_op *o, int j, const nmb_tensor *t)
         .deviation = 1 / sqrt(nmb_op_int(o, "transposed", 0) ? (double)t->dim[1] : K)};
   case NMB_OP_MOE: return (drawing){.deviation = j < 6 ? 1 / sqrt(K) : bias};
   case NMB_OP_TOPK: return (drawing){.deviation = bias};
-  case NMB_OP_ROPE: /* divisors of frequencies */
-    return (drawing){.logarithm = true, .lo = 1, .hi = 4};
+  case NMB_OP_ROPE: /* divisors of frequencies */ return (drawing){.lo = 1, .hi = 4};
+  case NMB_OP_CONV: return (drawing){.deviation = j == 2 ? 1 / sqrt(K) : bias};
+  case NMB_OP_SCAN: /* decays */
+    return (drawing){
+        .lo = 0.02, .hi = 1, .f = strcmp(nmb_op_sym(o, "decay", ""), "alog") ? '-' : 'l'};
   default: return (drawing){.deviation = 1};
   }
 }
@@ -112,8 +125,7 @@ load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__plac
   const uint64_t key = mix(nmb__hash(name, strlen(name)) ^ mix(*(const uint64_t *)self) ^
                            mix((uint64_t)position + 1));
   for (int64_t i = 0, n = nmb_tensor_count(t); i < n; i++)
-    out[i] = (float)(d.logarithm ? d.lo * pow(d.hi / d.lo, uniform(key, i))
-                                 : d.mean + d.deviation * normal(key, i));
+    out[i] = (float)draw(&d, key, i);
   return NMB_OK;
 }
 

@@ -478,12 +478,9 @@ static void *
 output_room(stepper *s, const nmb_op *o, int i)
 {
   const nmb_tensor *t = &s->p->tensor[o->out[i]];
-  if (t->role == NMB_ROLE_KV || t->role == NMB_ROLE_STATE)
-    for (int j = 0; j < o->nin; j++) {
-      const nmb_tensor *x = &s->p->tensor[o->in[j]];
-      if (x->role == t->role && nmb_tensor_count(x) == nmb_tensor_count(t))
-        return s->v[o->in[j]];
-    }
+  const int in = o->code == NMB_OP_SPLIT ? NMB_NONE : nmb_op_in_place(o, i);
+  if (in != NMB_NONE)
+    return s->v[o->in[in]];
   return room(&s->e->buffer[o->out[i]], (size_t)nmb_tensor_count(t) * sizeof(float));
 }
 
@@ -511,7 +508,7 @@ run_op(stepper *s, nmb_id id)
     const nmb_tensor *t = &p->tensor[o->out[i]];
     if (o->code == NMB_OP_KVAPPEND)
       cache_keep(s->e, p, nmb_tensor_root(p, o->in[0]), &s->at, v.out[i]);
-    else if (s->e->o.rounding == NMB__ROUND_STORED && t->role == NMB_ROLE_ACT)
+    else if (s->e->o.rounding == NMB__ROUND_STORED)
       nmb__round_tensor(t, v.out[i]);
   }
   if (s->e->o.watch)

@@ -261,6 +261,33 @@ scores(walker *k, nmb_insn *in, const opinfo *o, int i, int64_t len, int64_t c0,
   return value(k, in, o, i, len, t->b0 * g + t->m0, (t->b1 - 1) * g + t->m1, c0, c1);
 }
 
+/* A bias that has all heads of a sequence in one unit, [B, new * heads, S], where the
+ * scores have them apart: the rows of the same heads and tokens.  Else it is laid out
+ * as the scores are. */
+static bool
+score_bias(walker *k, nmb_insn *in, const opinfo *o, int64_t nk)
+{
+  const nmb_tile *t = &in->tile;
+  const nmb_tensor *x = &k->p->tensor[o->op->in[2]];
+  const int64_t S = o->s.n, B = o->s.b / nk;
+  if (x->dim[0] == o->s.b || x->dim[0] != B)
+    return scores(k, in, o, 2, S, t->n0, t->n1);
+  const int64_t nh = k->p->tensor[o->op->in[0]].dim[1], rep = nh / nk, fresh = o->s.m / rep;
+  const int64_t s0 = t->b0 / nk, s1 = (t->b1 - 1) / nk + 1, j0 = t->b0 % nk;
+  const bool keys = t->n0 == 0 && t->n1 == S, whole = t->m0 == 0 && t->m1 == o->s.m;
+  const int64_t h0 = j0 * rep, h1 = h0 + (t->b1 - t->b0) * rep;
+  if (s1 - s0 > 1) /* whole sequences */
+    return keys && whole &&
+           value(k, in, o, 2, nh * S, s0 * fresh, s1 * fresh, 0, nh * S);
+  if (t->m0 % rep == 0 && t->m1 % rep == 0 && (keys || h1 - h0 == 1))
+    return value(k, in, o, 2, nh * S, s0 * fresh + t->m0 / rep, s0 * fresh + t->m1 / rep,
+                 h0 * S + t->n0, (h1 - 1) * S + t->n1);
+  if (t->m1 - t->m0 != 1 || t->b1 - t->b0 != 1)
+    return false;
+  const int64_t h = h0 + t->m0 % rep, token = s0 * fresh + t->m0 / rep;
+  return value(k, in, o, 2, nh * S, token, token + 1, h * S + t->n0, h * S + t->n1);
+}
+
 static bool
 attention_operands(walker *k, nmb_insn *in, const opinfo *o)
 {
@@ -273,7 +300,7 @@ attention_operands(walker *k, nmb_insn *in, const opinfo *o)
   if (o->op->code == NMB_OP_QK)
     return token_heads(k, in, o, 0, nk) &&
            cache_part(k, in, o, t->n0, t->n1, 0, o->s.k) &&
-           (o->op->nin < 3 || scores(k, in, o, 2, o->s.n, t->n0, t->n1)) &&
+           (o->op->nin < 3 || score_bias(k, in, o, nk)) &&
            scores(k, in, o, o->op->nin, o->s.n, t->n0, t->n1);
   return scores(k, in, o, 0, o->s.k, 0, o->s.k) &&
          cache_part(k, in, o, 0, o->s.k, 0, o->s.n) && token_heads(k, in, o, 2, nk);

@@ -1,5 +1,16 @@
 # A CUnit program per module.
 UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
+# Values: formats, ops, programs.
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing
+TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing
+endif
+tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/unit.h
+tests_unit_test_formats_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_eval_SOURCES = tests/unit/test_eval.c tests/unit/unit.h tests/unit/opbench.h
+tests_unit_test_eval_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_mixing_SOURCES = tests/unit/test_mixing.c tests/unit/unit.h tests/unit/opbench.h
+tests_unit_test_mixing_LDADD = $(UNIT_LDADD) -lm
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_prog
 TESTS += tests/unit/test_prog
