@@ -245,9 +245,9 @@ run_rows(job *j)
   const bool on_host = !strcmp(nmb__cli_text(cli, "on"), "host");
   const nmb__opsetup setup = {
       .pipeline = nmb__cli_given(cli, "pipeline") ? nmb__cli_text(cli, "pipeline")
-                                                  : nmb__op_pipeline(cli->run, on_host,
-                                                                     mapping),
-      .host = nmb__op_pipeline(cli->run, true, ""),
+                                                  : nmb__op_pipeline(cli->run, &j->spec,
+                                                                     on_host, mapping),
+      .host = nmb__op_pipeline(cli->run, &j->spec, true, ""),
       .compare = nmb__cli_flag(cli, "host") || nmb__cli_given(cli, "plot"),
       .fidelity = nmb__cli_text(cli, "fidelity"),
       .stamps = nmb__cli_flag(cli, "stamps")};

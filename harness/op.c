@@ -33,6 +33,7 @@ typedef struct nmb__opkind {
   opkey key[NMB__MAXDIM];
   void (*build)(maker *, const int64_t *dim);
   int64_t (*sequences)(const int64_t *dim);
+  bool cache; /* works on a cache, not on a matrix */
 } opkind;
 
 /* -------------------------------------------------------------------- graphs */
@@ -110,13 +111,14 @@ attention_sequences(const int64_t *d)
 }
 
 static const opkind kinds[] = {
-    {"gemv", {{"out", NONE}, {"in", NONE}, {"batch", 1}}, gemv, gemv_sequences},
-    {"gemm", {{"m", NONE}, {"n", NONE}, {"k", NONE}}, gemm, gemm_sequences},
+    {"gemv", {{"out", NONE}, {"in", NONE}, {"batch", 1}}, gemv, gemv_sequences, false},
+    {"gemm", {{"m", NONE}, {"n", NONE}, {"k", NONE}}, gemm, gemm_sequences, false},
     {"attention",
      {{"heads", NONE}, {"kv_heads", SAME}, {"kv_len", NONE}, {"head_dim", 128},
       {"batch", 1}},
      attention,
-     attention_sequences},
+     attention_sequences,
+     true},
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
 
@@ -254,6 +256,7 @@ nmb__opspec_parse(nmb_run *run, const char *text, nmb__opspec *out)
                                nmb__hint(run, word, names, NKIND),
                                nmb__opspec_kinds(run)));
   out->kind_name = out->kind->name;
+  out->matrix = !out->kind->cache;
   for (; out->ndim < NMB__MAXDIM && out->kind->key[out->ndim].name; out->ndim++)
     out->key[out->ndim] = out->kind->key[out->ndim].name;
   while ((word = strtok_r(NULL, " \t\n", &save)))

@@ -11,6 +11,7 @@ enum { NMB__MAXDIM = 8 };
 typedef struct nmb__opspec {
   const struct nmb__opkind *kind;
   const char *kind_name;
+  bool matrix; /* its resident operand is one */
   nmb_dtype dtype;                /* of weights and caches */
   int ndim;                       /* keys of the kind */
   const char *key[NMB__MAXDIM];

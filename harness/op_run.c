@@ -8,15 +8,15 @@
 #include "base/run.h"
 #include "ir/pipeline.h"
 
-/* By a threshold that no op, or every op, is below; each row of a matrix starts a page
+/* By a threshold that no op, or every op, is below.  Each row of a matrix starts a page
  * of its own, as in the published mappings, however much that wastes. */
 const char *
-nmb__op_pipeline(nmb_run *run, bool on_host, const char *mapping)
+nmb__op_pipeline(nmb_run *run, const nmb__opspec *s, bool on_host, const char *mapping)
 {
   return nmb_format(run,
                     "legalize,fuse-none,dispatch-rule{threshold=%s},map-interleave{waste="
-                    "65536%s},sched-inorder,mem-bump,emit-queues",
-                    on_host ? "0" : "1e30", mapping);
+                    "%s%s},sched-inorder,mem-bump,emit-queues",
+                    on_host ? "0" : "1e30", s->matrix ? "65536" : "0.25", mapping);
 }
 
 /* ----------------------------------------------------------------- commands */

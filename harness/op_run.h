@@ -47,7 +47,8 @@ typedef struct nmb__opresult {
 /* Adds commands to `counts`, and to `stamp` if `stamps`; ticks count from `*start`. */
 nmb_watch nmb__op_watch(nmb_run *, nmb__opresult *, bool stamps, int64_t **start);
 /* The passes that an op goes through without --pipeline; mapping: "" or ",reuse=1". */
-const char *nmb__op_pipeline(nmb_run *, bool on_host, const char *mapping);
+const char *nmb__op_pipeline(nmb_run *, const nmb__opspec *, bool on_host,
+                             const char *mapping);
 nmb_status nmb__op_run(nmb_run *, const nmb_hw *, const nmb__opspec *, int row,
                        const nmb__opsetup *, nmb__opresult *out);
 /* {"MAC16": 2048, ..}: commands, or instructions of the memory's own set. */

@@ -23,6 +23,8 @@
 #include "nmbench/nmb_aim.h"
 #include "nmbench/nmb_plugin.h"
 
+#include "hwsim/pim.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -45,6 +47,22 @@
   X(DRAIN, "drain", "int", "cycle", NULL, "0..", "last command to the end")              \
   X(BUFFER, "global-buffer", "size", "B", NULL, "1B..", "input buffer of a channel")     \
   X(REGS, "result-registers", "int", "1", NULL, "1..", "sums that a bank holds")         \
+  X(COMMANDS, "commands", "enum", NULL, "none", "none|attacc",                            \
+    "of style overlap: whose commands cycle fidelity issues")                            \
+  X(LEVEL, "level", "enum", NULL, "bank", "bank|group|buffer",                           \
+    "where the multipliers are")                                                         \
+  X(UNITS, "units", "int", "1", "0", "0..",                                              \
+    "multipliers of a channel that work at a time; 0: one a bank")                       \
+  X(LIMITED, "power-limited", "bool", NULL, "true", "", "MACs as far apart as ccd says") \
+  X(FREE, "ccd-free", "int", "cycle", "0", "0..",                                        \
+    "MAC to MAC without the power limit; 0: ccd")                                        \
+  X(RAS, "ras", "int", "cycle", "0", "0..", "activate to precharge")                     \
+  X(RC, "rc", "int", "cycle", "0", "0..", "activate to activate of a bank")              \
+  X(CCDS, "ccd-short", "int", "cycle", "1", "1..",                                       \
+    "data command to data command of another bank group")                                \
+  X(CCDL, "ccd-long", "int", "cycle", "1", "1..", "the same of one bank group")          \
+  X(STACK, "stack-channels", "int", "channel", "1", "1..",                               \
+    "channels that the heads of a stack are dealt to")                                   \
   X(DUAL, "dual-row-buffers", "bool", NULL, "false", "",                                 \
     "ordinary accesses go on meanwhile")                                                 \
   X(VECSTART, "vec-start", "int", "cycle", "0", "0..", "before a pointwise operation")   \
@@ -73,12 +91,19 @@ static const nmb_opt params[] = {
 
 #define PAR(id) (e->param[P_##id].value)
 
+double
+nmb__pim_ccd(const nmb_engine *e)
+{
+  return PAR(LIMITED) == 0 && PAR(FREE) > 0 ? PAR(FREE) : PAR(CCD);
+}
+
 /* What a MAC instruction does on its busiest channel, for one input vector. */
 typedef struct work {
   double slabs, turns, columns; /* columns: sums read */
   double opens, macs, bursts;
   double fill_bursts; /* bursts of input that are not in local memory; else move */
   bool moved;
+  double turns_of_banks; /* banks that share a multiplier and take turns */
 } work;
 
 /* Cycles by what they are for. */
@@ -94,6 +119,7 @@ work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   const double slab = floor(PAR(BUFFER) / burst) > 1 ? floor(PAR(BUFFER) / burst) : 1;
   const double reuse = fmin((double)(l->reuse > 0 ? l->reuse : 1), PAR(REGS));
   work w = {.bursts = (double)l->bursts};
+  w.turns_of_banks = PAR(UNITS) > 0 ? ceil(p->hw->mem[e->resident].banks / PAR(UNITS)) : 1;
   w.slabs = ceil(w.bursts / slab);
   w.turns = w.slabs * ceil((double)l->rows_per_bank / reuse);
   w.columns = w.slabs * (double)l->rows_per_bank;
@@ -132,9 +158,14 @@ overlap(const nmb_engine *e, const work *w, double v)
 {
   const double open = PAR(RCD) + PAR(SPREAD), again = PAR(RTP) + PAR(RP) + open;
   const double fill = (w->moved ? PAR(MOVE) : PAR(FILL)) * w->bursts / w->slabs + 1;
+  const double ccd = nmb__pim_ccd(e);
   cycles t = {0};
-  t.mac = PAR(CCD) * v * (w->macs - w->opens) + v * w->opens;
+  t.mac = ccd * v * (w->macs - w->opens) + v * w->opens;
   t.row = open + again * (v * w->opens - 1) - (v * w->opens - 1);
+  if (w->turns_of_banks > 1) { /* while some banks open a page, others multiply */
+    t.mac = ccd * v * w->macs * w->turns_of_banks;
+    t.row = open;
+  }
   t.bus =
       fmax(fill - open - 1, 0) + fmax(fill - again, 0) * (v * w->slabs - 1) + PAR(DRAIN);
   return t;
@@ -219,11 +250,20 @@ traffic(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *ou
                                  home->j_per_byte;
 }
 
+/* How long the resident memory's interface is busy. */
+static void
+occupy(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out)
+{
+  const nmb_mem *m = &p->hw->mem[e->resident];
+  const int n = in->place.nchannel > 0 ? in->place.nchannel : m->channels;
+  const double busy = PAR(DUAL) != 0 ? out->time[NMB_CAUSE_BUS] : nmb_cost_seconds(out);
+  out->mem_s[e->resident] = busy * n / m->channels;
+}
+
 static nmb_status
 cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
-  const nmb_mem *m = &p->hw->mem[e->resident];
   const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
   double t[NMB_NCAUSE] = {0}, sum = 0;
   if ((class_ == NMB_CLASS_MOVE && p->op[in->op].code != NMB_OP_KVAPPEND) ||
@@ -244,13 +284,29 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
     out->time[NMB_CAUSE_REFRESH] = sum * PAR(RFC) / (PAR(REFI) - PAR(RFC));
   out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
   traffic(p, e, in, out);
-  const int n = in->place.nchannel > 0 ? in->place.nchannel : m->channels;
-  const double busy = PAR(DUAL) != 0 ? out->time[NMB_CAUSE_BUS] : nmb_cost_seconds(out);
-  out->mem_s[e->resident] = busy * n / m->channels;
+  occupy(p, e, in, out);
   return NMB_OK;
 }
 
 /* ------------------------------------------------------- command by command */
+/* Attention and products on HBM3-PIM; a run of requests starts after a refresh. */
+static nmb_status
+attacc(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+       nmb_cost *out)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  double t[NMB_NCAUSE];
+  bool done;
+  NMB_TRY(nmb__att_cost(run, p, in, watch, &done, t));
+  if (!done)
+    return NMB_OK;
+  for (int i = 0; i < NMB_NCAUSE; i++)
+    out->time[i] = t[i] * PAR(TCK);
+  out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
+  occupy(p, e, in, out);
+  return NMB_OK;
+}
+
 /* Products in `turns` style as an AiM program for one channel, all others being like
  * it; what else there is, and `overlap`, in closed form.  An instruction may start at
  * any time between two refreshes: those that fall due within it are stepped, and for
@@ -260,7 +316,6 @@ cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch
        nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
-  const nmb_mem *m = &p->hw->mem[e->resident];
   NMB_TRY(cost(run, p, in, out));
   nmb_insn one = *in;
   one.place.channel0 = 0;
@@ -269,16 +324,15 @@ cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch
   if (!strcmp(e->param[P_STYLE].text, "turns"))
     nmb_aim_lower(run, p, &one, &program);
   if (program.n == 0)
-    return NMB_OK;
+    return strcmp(e->param[P_COMMANDS].text, "attacc") ? NMB_OK
+                                                       : attacc(run, p, in, watch, out);
   nmb_aim_result r;
   NMB_TRY(nmb_aim_execute(run, nmb_aim_timing(run, e), PAR(REFRESH) != 0, 1, &program, watch, &r));
   for (int i = 0; i < NMB_NCAUSE; i++)
     out->time[i] = (double)r.time[i] * PAR(TCK);
   out->time[NMB_CAUSE_REFRESH] += PAR(RFC) * (double)r.after / PAR(REFI) * PAR(TCK);
   out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
-  const double busy = PAR(DUAL) != 0 ? out->time[NMB_CAUSE_BUS] : nmb_cost_seconds(out);
-  out->mem_s[e->resident] = busy * (in->place.nchannel > 0 ? in->place.nchannel : 1) /
-                            m->channels;
+  occupy(p, e, in, out);
   return NMB_OK;
 }
 

@@ -7,9 +7,14 @@ plugins_roofline_la_SOURCES = hwsim/roofline.c
 plugins_roofline_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_roofline_la_LIBADD = -lm
 plugin_LTLIBRARIES += plugins/dram-pim.la
-plugins_dram_pim_la_SOURCES = hwsim/dram-pim.c
+plugins_dram_pim_la_SOURCES = hwsim/dram-pim.c hwsim/pim.h hwsim/attacc.h hwsim/attacc-cost.c \
+  hwsim/attacc-channel.c hwsim/attacc-kernel.c
 plugins_dram_pim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_dram_pim_la_LIBADD = -lm
+plugin_LTLIBRARIES += plugins/hbm-pim.la
+plugins_hbm_pim_la_SOURCES = hwsim/hbm-pim.c
+plugins_hbm_pim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_hbm_pim_la_LIBADD = -lm
 plugin_LTLIBRARIES += plugins/systolic.la
 plugins_systolic_la_SOURCES = hwsim/systolic.c
 plugins_systolic_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -39,6 +44,10 @@ dist_machines_DATA = \
   hwsim/machines/aim-gddr6-x96.hw \
   hwsim/machines/hbm3-attacc-x1.hw \
   hwsim/machines/hbm3-attacc.hw \
+  hwsim/machines/hbm3-attacc-stack.hw \
+  hwsim/machines/hbm3-attacc-stack+group.hw \
+  hwsim/machines/hbm3-attacc-stack+buffer.hw \
+  hwsim/machines/hbm2-pim.hw \
   hwsim/machines/npu-hbm-pim.hw \
   hwsim/machines/npu-hbm-pim-x8.hw \
   hwsim/machines/npu-hbm-pim-x8+blocking.hw \

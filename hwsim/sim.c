@@ -37,7 +37,7 @@ nmb_sim_fidelity(const nmb_run *run)
 /* What the cost of an instruction depends on, for models that look at nothing but
  * the instruction, its op and the formats of its operands. */
 typedef struct costkey {
-  int32_t kind, engine, code, first, grouped;
+  int32_t kind, engine, code, first, grouped, block;
   int64_t tile[8];
   nmb_place place;
   int nopnd;
@@ -58,6 +58,9 @@ cost_key(const nmb_prog *p, const nmb_insn *in, costkey *k)
   k->first = in->first;
   /* rows of a grouped op depend on which experts they reach */
   k->grouped = k->code == NMB_OP_GLINEAR ? in->op : -1;
+  /* parts of an attention may be timed together */
+  if (k->code == NMB_OP_QK || k->code == NMB_OP_SOFTMAX || k->code == NMB_OP_PV)
+    k->block = in->block;
   const int64_t b0 = k->grouped >= 0 ? 0 : t->b0, m0 = k->grouped >= 0 ? 0 : t->m0;
   const int64_t tile[8] = {t->b0 - b0, t->b1 - b0,    t->m0 - m0, t->m1 - m0,
                            0,          t->n1 - t->n0, 0,          t->k1 - t->k0};

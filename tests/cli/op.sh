@@ -49,6 +49,56 @@ for r in rows:
 E
 fi
 
+# -------------------------------------------------------- AttAcc's attention kernels
+# kernel MACHINE HEADS LENGTH SETTING CYCLES: within a thousandth
+kernel()
+{
+  run op "attention heads=$2 kv_heads=$2 kv_len=$3 head_dim=128 batch=1" -M "$1" --set "$4" --json
+  expect 0 "kernel $*"
+  [ $(($(cycles) * 1000)) -ge $(($5 * 999)) ] && [ $(($(cycles) * 1000)) -le $(($5 * 1001)) ] ||
+    fail "kernel $*: $(cycles) cycles"
+}
+kernel hbm3-attacc-stack 16 512 power-limited=on 930
+kernel hbm3-attacc-stack 16 1024 power-limited=on 1890
+kernel hbm3-attacc-stack 16 2048 power-limited=off 2818
+kernel hbm3-attacc-stack 32 2048 power-limited=on 7861
+kernel hbm3-attacc-stack 64 2048 power-limited=on 16161
+kernel hbm3-attacc-stack 3 2049 power-limited=on 3930
+kernel hbm3-attacc-stack+group 16 1024 power-limited=on 6719
+kernel hbm3-attacc-stack+buffer 16 1024 power-limited=on 17981
+run op 'attention heads=1 kv_len=512' -M hbm3-attacc-stack --stamps
+sed -n 's/^ *\([0-9][0-9]*\)  \([A-Z]*\) *\([0-9]*\)$/\1,\2,\3/p' "$tmp/out" >"$tmp/stamps"
+grep -v '^#' "$srcdir/tests/data/attacc_stamps.csv" | cmp -s - "$tmp/stamps" ||
+  fail "stamps of an AttAcc channel"
+
+# ------------------------------------------------ HBM-PIM: a pass covers 4096 outputs
+if command -v python3 >/dev/null; then
+  run op 'gemv out=256,1024,4096,4097 in=4096' -M hbm2-pim --host --json
+  python3 - "$tmp/out" <<'E' || fail "crossover of HBM-PIM"
+import json, sys
+few, k1, k4, more = json.load(open(sys.argv[1]))["rows"]
+assert few["cycles"] == k1["cycles"] == k4["cycles"] < more["cycles"]
+assert k1["host_time"] < k1["time"], "1024 outputs should be better off streamed to the host"
+assert k4["host_time"] > 2 * k4["time"], "4096 outputs should be twice as fast in memory"
+E
+fi
+
+# -------------------------------------------------------------------------- traces
+run compile -m tinyllama-1.1b-chat-v1.0 -M aim-gddr6 --emit aim-trace -o "$tmp/p.trace" -p \
+  legalize,fuse-none,dispatch-rule,map-interleave,sched-inorder,mem-bump,emit-queues
+expect 0 "compile --emit aim-trace"
+run sim "$tmp/p.trace" -M aim-gddr6 --json
+expect 0 "sim of a trace"
+[ "$(cycles)" -gt 100000 ] || fail "a whole model takes $(cycles) cycles"
+printf 'AiM MAC_ABK 64 1 0\nAiM MAC_ABQ 1 1 1\n' >"$tmp/bad.trace"
+run sim "$tmp/bad.trace" -M aim-gddr6
+expect 2 "sim of a bad trace"
+says err "bad.trace:2: error:"
+run sim "$tmp/p.trace"
+expect 2 "sim of a trace without a machine"
+run sim "$tmp/p.trace" -M gpu-a100
+expect 1 "sim of a trace on a GPU"
+
 # -------------------------------------------------------------------------- errors
 for spec in 'gemvv out=3 in=3' 'gemv out=3' 'gemv out=3 in=0' 'gemv out=3 in=3 inn=4' \
   'gemv out=3 in=3 dtype=bf61' 'gemv out=3 in=3 in=4' 'gemv out in=3' '' \

@@ -75,7 +75,7 @@ tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h
 tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
-EXTRA_DIST += tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
+EXTRA_DIST += tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_stamps.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_mixers
 TESTS += tests/unit/test_mixers
