@@ -132,8 +132,8 @@ nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
 
 /* ------------------------------------------------------------------ memories */
 /* Where all blocks take over and hand on the hidden state. */
-static nmb_id
-handover_mem(const nmb_prog *p)
+nmb_id
+nmb__handover_mem(const nmb_prog *p)
 {
   nmb_id best = NMB_NONE, engine = NMB_NONE;
   for (int b = 0; b < p->nblock; b++) {
@@ -149,6 +149,17 @@ handover_mem(const nmb_prog *p)
   return p->hw->engine[engine == NMB_NONE ? p->hw->host : engine].home;
 }
 
+int
+nmb__hidden_buffer(const nmb_prog *p, nmb_id tensor, nmb_id mem)
+{
+  const nmb_block *b = &p->block[p->tensor[tensor].block];
+  const bool in = b->in != NMB_NONE && nmb_tensor_root(p, b->in) == tensor;
+  const bool out = b->out != NMB_NONE && nmb_tensor_root(p, b->out) == tensor;
+  if ((!in && !out) || mem != nmb__handover_mem(p))
+    return NMB_NONE;
+  return in ? 0 : 1;
+}
+
 static nmb_id
 source_mem(const nmb_prog *p, nmb_id root)
 {
@@ -157,7 +168,7 @@ source_mem(const nmb_prog *p, nmb_id root)
     return p->hw->engine[e].home;
   const nmb_id in = p->block[p->tensor[root].block].in;
   if (in != NMB_NONE && nmb_tensor_root(p, in) == root)
-    return handover_mem(p);
+    return nmb__handover_mem(p);
   return p->hw->engine[p->hw->host].home;
 }
 
@@ -333,7 +344,7 @@ nmb_lower_handover(nmb_run *run, const nmb_prog *p, nmb_id block, const nmb_step
   mover v = {
       .run = run, .p = p, .block = block, .step = nmb__step_row(p, step), .out = out};
   part_rect(p, t, &(nmb_step){.nparts = 1}, false, &v.part);
-  return bring(&v, source_mem(p, nmb_tensor_root(p, t)), handover_mem(p),
+  return bring(&v, source_mem(p, nmb_tensor_root(p, t)), nmb__handover_mem(p),
                nmb__shard_of(p, NULL, t) != NMB__WHOLE, true);
 }
 

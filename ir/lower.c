@@ -120,16 +120,19 @@ nmb__inner(const nmb__work *w, nmb_id tensor)
   if (w->nop == 1 || def == NMB_NONE || !listed(w->op, w->nop, def))
     return false;
   const nmb_block *b = &p->block[w->block];
+  bool used = false; /* what nothing reads is the result of the step */
   if (b->out != NMB_NONE && nmb_tensor_root(p, b->out) == root)
     return false;
   for (int i = 0; i < b->nop; i++) {
     const nmb_op *o = &p->op[b->op[i]];
     for (int j = 0; j < o->nin; j++)
-      if (nmb_tensor_root(p, o->in[j]) == root &&
-          (!listed(w->op, w->nop, b->op[i]) || o->code == NMB_OP_KVAPPEND))
-        return false; /* a cache may lie in another memory than this engine's */
+      if (nmb_tensor_root(p, o->in[j]) == root) {
+        if (!listed(w->op, w->nop, b->op[i]) || o->code == NMB_OP_KVAPPEND)
+          return false; /* a cache may lie in another memory than this engine's */
+        used = true;
+      }
   }
-  return true;
+  return used;
 }
 
 /* ------------------------------------------------------------------- tiling */

@@ -57,6 +57,12 @@ typedef enum nmb__shard {
 NMB_API nmb__shard nmb__shard_of(const nmb_prog *, const nmb__work *w, nmb_id tensor);
 /* Does the op, on an engine of several devices, need all of input i on each? */
 NMB_API bool nmb__needs_whole(const nmb_prog *, const nmb__work *w, nmb_id op, int i);
+/* Where all blocks take over and hand on the hidden state. */
+NMB_API nmb_id nmb__handover_mem(const nmb_prog *);
+/* 0, 1: the tensor is the `in`, the `out` of its block, and the memory is where they are
+ * handed over; else NMB_NONE.  The two are two buffers that all blocks share and that
+ * change roles from block to block. */
+NMB_API int nmb__hidden_buffer(const nmb_prog *, nmb_id tensor, nmb_id mem);
 /* Memories that keep the cache whose root is `cache`: a bit per memory. */
 NMB_API uint32_t nmb__cache_mems(const nmb_prog *, nmb_id cache, nmb_id writer_engine);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/run.h"
+#include "ir/lower.h"
 #include "nmbench/nmb_plan.h"
 
 static bool
@@ -66,20 +67,47 @@ sort(const nmb_slot *slot, int *v, int *tmp, int n,
       v[i] = tmp[b++];
 }
 
+/* The two buffers of the hidden state are the same in all blocks.  Sets their offsets from
+ * *base on, and moves it behind them. */
+static void
+place_hidden(const nmb_prog *p, nmb_slot *slot, int n, int64_t *base, int *which)
+{
+  int64_t bytes[2] = {0, 0};
+  nmb_id mem = NMB_NONE;
+  for (int i = 0; i < n; i++) {
+    which[i] = slot[i].resident || slot[i].tensor >= p->ntensor
+                   ? NMB_NONE
+                   : nmb__hidden_buffer(p, slot[i].tensor, slot[i].mem);
+    if (which[i] == NMB_NONE)
+      continue;
+    mem = slot[i].mem;
+    if (slot[i].bytes > bytes[which[i]])
+      bytes[which[i]] = slot[i].bytes;
+  }
+  for (int i = 0; i < n; i++)
+    if (which[i] != NMB_NONE)
+      slot[i].offset = base[mem] + (which[i] ? bytes[0] : 0);
+  if (mem != NMB_NONE)
+    base[mem] += bytes[0] + bytes[1];
+}
+
 void
 nmb_place_slots(nmb_run *run, const nmb_prog *p, nmb_slot *slot, int n,
                 bool (*before)(const nmb_slot *, const nmb_slot *), bool tightest)
 {
   placed *pl = NMB_NEW(run, placed, p->hw->nmem);
   int64_t *base = NMB_NEW(run, int64_t, p->hw->nmem);
-  int *order = NMB_NEW(run, int, 2 * n + 1), m = 0;
+  int *order = NMB_NEW(run, int, 2 * n + 1), *hidden = NMB_NEW(run, int, n + 1), m = 0;
   for (int i = 0; i < p->hw->nmem; i++)
     pl[i].slot = NMB_NEW(run, int, n + 1);
   for (int i = 0; i < n; i++)
     if (slot[i].resident) {
       slot[i].offset = base[slot[i].mem];
       base[slot[i].mem] += slot[i].bytes;
-    } else
+    }
+  place_hidden(p, slot, n, base, hidden);
+  for (int i = 0; i < n; i++)
+    if (!slot[i].resident && hidden[i] == NMB_NONE)
       order[m++] = i;
   sort(slot, order, order + m, m, before);
   for (int i = 0; i < m; i++) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/lower.h"
 #include "ir/verify.h"
-#include "nmbench/nmb_lower.h"
 
 typedef struct ctx {
   nmb_run *run;
@@ -249,6 +249,35 @@ check_needs(const ctx *c)
   return NMB_OK;
 }
 
+/* The hidden state has two buffers, at the same addresses in all blocks. */
+static nmb_status
+check_hidden(const ctx *c)
+{
+  const nmb_prog *p = c->p;
+  nmb_id first[2] = {NMB_NONE, NMB_NONE};
+  for (int i = 0; i < p->nslot; i++) {
+    const nmb_slot *s = &p->slot[i];
+    const int which = nmb__hidden_buffer(p, s->tensor, s->mem);
+    if (which == NMB_NONE)
+      continue;
+    if (first[which] == NMB_NONE)
+      first[which] = i;
+    if (p->slot[first[which]].offset != s->offset)
+      return nmb_fail(c->run, NMB_UNVERIFIED, NMB_NOLOC,
+                      "%s, in which the hidden state is handed over, is at %" PRId64
+                      ", but %s at %" PRId64,
+                      slot_text(c, i), s->offset, slot_text(c, first[which]),
+                      p->slot[first[which]].offset);
+    for (int j = 0; j < p->nslot; j++) {
+      const nmb_slot *o = &p->slot[j];
+      if (o->mem == s->mem && nmb__hidden_buffer(p, o->tensor, o->mem) == 1 - which &&
+          o->offset < s->offset + s->bytes && s->offset < o->offset + o->bytes)
+        return overlap(c, s, o);
+    }
+  }
+  return NMB_OK;
+}
+
 nmb_status
 nmb__verify_memory(nmb_run *run, const nmb_prog *p)
 {
@@ -265,5 +294,6 @@ nmb__verify_memory(nmb_run *run, const nmb_prog *p)
     NMB_TRY(check_slot(&c, i));
   for (int m = 0; m < p->hw->nmem; m++)
     NMB_TRY(check_memory(&c, m));
+  NMB_TRY(check_hidden(&c));
   return check_needs(&c);
 }
