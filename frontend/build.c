@@ -639,6 +639,27 @@ refuse(nmb_run *run, const nmb__arch *a)
   return NMB_OK;
 }
 
+const nmb__arch *
+nmb__arch_apart(nmb_run *run, const nmb__arch *a)
+{
+  nmb__arch *out = NMB_NEW(run, nmb__arch, 1);
+  int *distinct = NMB_NEW(run, int, a->nlayer), *first = NMB_NEW(run, int, a->nlayer);
+  int *known = NMB_NEW(run, int, a->ndistinct);
+  *out = *a;
+  out->ndistinct = 0;
+  out->distinct = distinct;
+  out->first = first;
+  for (int i = 0; i < a->nlayer; i++) {
+    int *k = &known[a->distinct[i]];
+    if (a->layer[i].moe.experts || *k == 0) {
+      first[out->ndistinct] = i;
+      *k = ++out->ndistinct;
+    }
+    distinct[i] = *k - 1;
+  }
+  return out;
+}
+
 nmb_status
 nmb__graph_build(nmb_run *run, const nmb__arch *a, nmb_step_spec spec,
                  const nmb__routing_spec *routing, nmb_prog **out)

@@ -224,6 +224,9 @@ NMB_API nmb_status nmb__routing_draw(nmb_run *, const nmb__routing_spec *, int e
 
 /* Is the step one that can be counted: positive, and within bounds? */
 NMB_API nmb_status nmb__step_check(nmb_run *, const nmb__arch *, nmb_step_spec);
+/* The architecture with a block of its own for each layer that routes tokens to experts,
+ * so that each has a table of its own. */
+NMB_API const nmb__arch *nmb__arch_apart(nmb_run *, const nmb__arch *);
 /* *out is owned by the caller (nmb_prog_free). */
 NMB_API nmb_status nmb__graph_build(nmb_run *, const nmb__arch *, nmb_step_spec,
                                     const nmb__routing_spec *, nmb_prog **out);

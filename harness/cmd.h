@@ -88,7 +88,7 @@ json_t *nmb__json_real(double);
   }
 
 /* Commands. */
-extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd_compile, nmb__cmd_sim;
+extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd_compile, nmb__cmd_sim, nmb__cmd_verify;
 extern const nmb__command nmb__cmd_plan, nmb__cmd_run, nmb__cmd_status, nmb__cmd_log;
 extern const nmb__command nmb__cmd_compare, nmb__cmd_export;
 extern const nmb__command nmb__cmd_systolic, nmb__cmd_dram, nmb__cmd_validate;

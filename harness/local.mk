@@ -32,3 +32,4 @@ libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harn
 nmbench_SOURCES += harness/setup.c harness/setup.h harness/cmd_plan.c harness/cmd_run.c \
   harness/cmd_status.c harness/cmd_compare.c harness/cmd_export.c
 nmbench_SOURCES += harness/cmd_logits.c
+nmbench_SOURCES += harness/cmd_verify.c

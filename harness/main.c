@@ -24,6 +24,7 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_show,
     &nmb__cmd_compile,
     &nmb__cmd_sim,
+    &nmb__cmd_verify,
     &nmb__cmd_systolic,
     &nmb__cmd_dram,
     &nmb__cmd_validate,

@@ -13,7 +13,7 @@
 /* What a tensor of a block of the sequence holds from step to step. */
 typedef struct shelf {
   char *key;
-  float *value;
+  float *value, *before; /* before: the state that the last step began with */
   float scale;
   int64_t count, cap, seen; /* elements; of memory: of a position; positions */
 } shelf;
@@ -55,6 +55,7 @@ shelves_clear(shelves *s)
   for (int i = 0; i < s->n; i++) {
     free(s->v[i].key);
     free(s->v[i].value);
+    free(s->v[i].before);
   }
   free(s->v);
   *s = (shelves){0};
@@ -98,7 +99,12 @@ void
 nmb__func_reset(nmb__func *s)
 {
   shelves_clear(&s->memory);
-  s->f.digest = 0;
+}
+
+void
+nmb__func_order(nmb__func *s, uint64_t order)
+{
+  s->o.order = order;
 }
 
 uint64_t
@@ -168,6 +174,7 @@ open_frame(nmb_run *run, nmb__func *s, const nmb_prog *p)
   f->p = p;
   f->o = &s->o;
   f->at = (nmb__place){0};
+  f->digest = 0;
   NMB_TRY(open_memories(run, s, p));
   f->spot = NMB_NEW(run, nmb__spot, p->nslot + 1);
   f->weight = NMB_NEW(run, nmb__kept, p->nslot + 1);
@@ -247,7 +254,7 @@ cache_give(nmb_run *run, nmb__func *s, nmb_id slot)
   const shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
   if (old == 0)
     return NMB_OK;
-  if (x->seen != p->spec.context || x->count != B * len)
+  if (x->seen < p->spec.context || x->count != B * len)
     return nmb_fail(run, NMB_BADINPUT, t->loc,
                     "block %s: %%%s has seen %" PRId64 " positions, expected %" PRId64,
                     p->block[t->block].name, t->name, x->seen, p->spec.context);
@@ -305,9 +312,13 @@ state_give(nmb_run *run, nmb__func *s, nmb_id slot)
   if (x->count != n) {
     x->value = nmb__xrealloc(x->value, (size_t)n, sizeof *x->value);
     x->count = n;
+    x->before = nmb__xrealloc(x->before, (size_t)n, sizeof *x->before);
     memset(x->value, 0, (size_t)n * sizeof *x->value);
+    x->seen = f->p->spec.context;
   }
-  return nmb__slot_put(f, slot, 0, n, x->value);
+  if (x->seen == f->p->spec.context) /* else the step runs again */
+    memcpy(x->before, x->value, (size_t)n * sizeof *x->value);
+  return nmb__slot_put(f, slot, 0, n, x->before);
 }
 
 static nmb_status
@@ -316,6 +327,7 @@ state_take(nmb_run *run, nmb__func *s, nmb_id slot)
   nmb__frame *f = &s->f;
   const nmb_tensor *t = &f->p->tensor[f->p->slot[slot].tensor];
   shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
+  x->seen = f->p->spec.context + f->p->spec.fresh;
   return nmb__slot_get(f, slot, 0, x->count, x->value);
 }
 

@@ -51,10 +51,12 @@ NMB_API nmb__func *nmb__func_open(const nmb__weights *, const nmb__func_options 
 NMB_API void nmb__func_close(nmb__func *); /* NULL: nothing */
 NMB_API void nmb__func_reset(nmb__func *); /* forgets caches, states and what was counted */
 /* Runs the code of a program as nmb__eval_step evaluates its graph; experts are those
- * of its routing tables.  NMB_UNVERIFIED where the code reads what is not there. */
+ * of its routing tables.  The last step may be run again.  NMB_UNVERIFIED where the code reads what is not there. */
 NMB_API nmb_status nmb__func_step(nmb_run *, nmb__func *, const nmb_prog *,
                                   const int32_t *ids, const float **logits, int64_t *rows,
                                   int64_t *columns);
-/* Of all bytes that instructions have written, whatever the order they ran in. */
+/* The order of the next steps, as in the options. */
+NMB_API void nmb__func_order(nmb__func *, uint64_t order);
+/* Of all values that instructions of the last step have written, in whatever order. */
 NMB_API uint64_t nmb__func_digest(const nmb__func *);
 #endif

@@ -67,28 +67,35 @@ sort(const nmb_slot *slot, int *v, int *tmp, int n,
       v[i] = tmp[b++];
 }
 
-/* The two buffers of the hidden state are the same in all blocks.  Sets their offsets from
- * *base on, and moves it behind them. */
-static void
-place_hidden(const nmb_prog *p, nmb_slot *slot, int n, int64_t *base, int *which)
+void
+nmb_place_fixed(const nmb_prog *p, nmb_slot *slot, int n, int64_t *end, bool *fixed)
 {
   int64_t bytes[2] = {0, 0};
   nmb_id mem = NMB_NONE;
   for (int i = 0; i < n; i++) {
-    which[i] = slot[i].resident || slot[i].tensor >= p->ntensor
-                   ? NMB_NONE
-                   : nmb__hidden_buffer(p, slot[i].tensor, slot[i].mem);
-    if (which[i] == NMB_NONE)
+    fixed[i] = slot[i].resident;
+    if (!slot[i].resident)
       continue;
+    slot[i].offset = end[slot[i].mem];
+    end[slot[i].mem] += slot[i].bytes;
+  }
+  for (int i = 0; i < n; i++) {
+    const int which = slot[i].resident || slot[i].tensor >= p->ntensor
+                          ? NMB_NONE
+                          : nmb__hidden_buffer(p, slot[i].tensor, slot[i].mem);
+    if (which == NMB_NONE)
+      continue;
+    fixed[i] = true;
     mem = slot[i].mem;
-    if (slot[i].bytes > bytes[which[i]])
-      bytes[which[i]] = slot[i].bytes;
+    slot[i].offset = which;
+    if (slot[i].bytes > bytes[which])
+      bytes[which] = slot[i].bytes;
   }
   for (int i = 0; i < n; i++)
-    if (which[i] != NMB_NONE)
-      slot[i].offset = base[mem] + (which[i] ? bytes[0] : 0);
+    if (fixed[i] && !slot[i].resident)
+      slot[i].offset = end[mem] + (slot[i].offset ? bytes[0] : 0);
   if (mem != NMB_NONE)
-    base[mem] += bytes[0] + bytes[1];
+    end[mem] += bytes[0] + bytes[1];
 }
 
 void
@@ -97,17 +104,13 @@ nmb_place_slots(nmb_run *run, const nmb_prog *p, nmb_slot *slot, int n,
 {
   placed *pl = NMB_NEW(run, placed, p->hw->nmem);
   int64_t *base = NMB_NEW(run, int64_t, p->hw->nmem);
-  int *order = NMB_NEW(run, int, 2 * n + 1), *hidden = NMB_NEW(run, int, n + 1), m = 0;
+  int *order = NMB_NEW(run, int, 2 * n + 1), m = 0;
+  bool *done = NMB_NEW(run, bool, n + 1);
   for (int i = 0; i < p->hw->nmem; i++)
     pl[i].slot = NMB_NEW(run, int, n + 1);
+  nmb_place_fixed(p, slot, n, base, done);
   for (int i = 0; i < n; i++)
-    if (slot[i].resident) {
-      slot[i].offset = base[slot[i].mem];
-      base[slot[i].mem] += slot[i].bytes;
-    }
-  place_hidden(p, slot, n, base, hidden);
-  for (int i = 0; i < n; i++)
-    if (!slot[i].resident && hidden[i] == NMB_NONE)
+    if (!done[i])
       order[m++] = i;
   sort(slot, order, order + m, m, before);
   for (int i = 0; i < m; i++) {

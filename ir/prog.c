@@ -176,6 +176,23 @@ nmb_routing_add(nmb_prog *p, const char *name, int experts, int topk, int64_t nt
   return APPEND(p, routing, &r);
 }
 
+void
+nmb__routing_set(nmb_prog *p, nmb_id id, const int32_t *expert)
+{
+  nmb_routing *r = ROW(nmb_routing, p, routing, id);
+  int32_t *e = (int32_t *)(uintptr_t)r->expert;
+  int64_t *load = (int64_t *)(uintptr_t)r->load;
+  memset(load, 0, (size_t)r->experts * sizeof *load);
+  for (int64_t i = 0; i < r->ntoken * r->topk; i++) {
+    if (expert[i] < 0 || expert[i] >= r->experts)
+      nmb__panic("routing %s: expert %d of %d", r->name, (int)expert[i], r->experts);
+    load[e[i] = expert[i]]++;
+  }
+  r->reached = 0;
+  for (int i = 0; i < r->experts; i++)
+    r->reached += load[i] > 0;
+}
+
 static bool
 name_taken(const nmb_prog *p, nmb_id block, const char *name)
 {

@@ -17,4 +17,6 @@ typedef struct nmb__prog {
 
 /* The program's own copy of s; NULL for NULL. */
 NMB_API const char *nmb__prog_string(nmb_prog *, const char *s);
+/* Another choice in the table: expert[ntoken][topk]. */
+NMB_API void nmb__routing_set(nmb_prog *, nmb_id routing, const int32_t *expert);
 #endif

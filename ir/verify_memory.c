@@ -294,6 +294,6 @@ nmb__verify_memory(nmb_run *run, const nmb_prog *p)
     NMB_TRY(check_slot(&c, i));
   for (int m = 0; m < p->hw->nmem; m++)
     NMB_TRY(check_memory(&c, m));
-  NMB_TRY(check_hidden(&c));
-  return check_needs(&c);
+  NMB_TRY(check_needs(&c));
+  return check_hidden(&c);
 }

@@ -108,8 +108,14 @@ NMB_API nmb_status nmb_schedule_list(nmb_run *, const nmb_prog *, nmb_step *, in
 NMB_API int nmb_block_steps(nmb_run *, const nmb_prog *, nmb_id block, nmb_step **out);
 
 /* ----------------------------------------------------------------------- mem */
-/* Offsets of slots: the resident ones of each memory one after another from 0, then
- * the transient ones, taken in order of `before` (ties by row), each so that it
+/* Offsets of the slots that are not the planner's to move: the resident ones of each
+ * memory one after another from end[mem], then the two buffers of the hidden state, which
+ * are the same in all blocks and change roles from block to block.  end: [nmem], moved
+ * behind them; placed: [n], which they are. */
+NMB_API void nmb_place_fixed(const nmb_prog *, nmb_slot *, int n, int64_t *end,
+                             bool *placed);
+/* Offsets of slots: those of nmb_place_fixed from 0, then
+ * the other ones, taken in order of `before` (ties by row), each so that it
  * overlaps none placed earlier that is live in a common step.  tightest: into the
  * smallest gap that holds it, else the lowest.  O(n^2). */
 NMB_API void nmb_place_slots(nmb_run *, const nmb_prog *, nmb_slot *, int n,

@@ -11,10 +11,13 @@ transform(nmb_run *run, nmb_prog *p)
   int n;
   NMB_TRY(nmb_buffers(run, p, &slot, &n));
   int64_t *end = NMB_NEW(run, int64_t, p->hw->nmem);
-  for (int i = 0; i < n; i++) {
-    slot[i].offset = end[slot[i].mem];
-    end[slot[i].mem] += slot[i].bytes;
-  }
+  bool *placed = NMB_NEW(run, bool, n + 1);
+  nmb_place_fixed(p, slot, n, end, placed);
+  for (int i = 0; i < n; i++)
+    if (!placed[i]) {
+      slot[i].offset = end[slot[i].mem];
+      end[slot[i].mem] += slot[i].bytes;
+    }
   return nmb_slots_write(run, p, slot, n);
 }
 

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Comparison of executed code with the reference evaluation. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/run.h"
+#include "ir/func.h"
+#include "ir/prog.h"
+#include "ir/values.h"
+#include "ir/verify_code.h"
+
+/* What the reference made of an op in the step at hand. */
+typedef struct expected {
+  float *value[NMB_MAXOUT];
+  double rms[NMB_MAXOUT];
+} expected;
+
+struct nmb__values_check {
+  nmb__values_options o;
+  nmb__eval *exact, *stored;
+  nmb__func *code;
+  nmb_prog *graph;    /* whose routers are watched */
+  int32_t **choice;   /* [nrouting] */
+  float *logits;      /* of exact */
+  int64_t rows, columns;
+  int nop;            /* of the program at hand */
+  int64_t nposition;
+  expected *expected; /* [position * nop + op] */
+  bool looking;       /* the order at hand is the one that is compared */
+  nmb__agreement agreement;
+  nmb__first_diff first;
+  char *first_text;
+  int ndeviation, cap;
+  nmb__deviation *deviation;
+};
+
+/* ------------------------------------------------------------------ reference */
+static void
+watch_exact(void *self, const nmb_prog *p, const nmb__place *at, nmb_id op,
+            const nmb__vals *v)
+{
+  nmb__values_check *c = self;
+  const nmb_op *o = &p->op[op];
+  (void)at;
+  if (o->code != NMB_OP_TOPK || p != c->graph)
+    return;
+  const int64_t id = nmb_op_int(o, "routing", 0);
+  const nmb_routing *r = &p->routing[id];
+  const size_t n = (size_t)r->ntoken * (size_t)r->topk;
+  c->choice[id] = nmb__xrealloc(c->choice[id], n, sizeof **c->choice);
+  memcpy(c->choice[id], v->out[1], n * sizeof **c->choice);
+}
+
+static double
+mean_square(const float *x, int64_t n)
+{
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++)
+    sum += isfinite(x[i]) ? (double)x[i] * (double)x[i] : 0;
+  return sqrt(sum / (double)(n > 0 ? n : 1));
+}
+
+static void
+watch_stored(void *self, const nmb_prog *p, const nmb__place *at, nmb_id op,
+             const nmb__vals *v)
+{
+  nmb__values_check *c = self;
+  const nmb_op *o = &p->op[op];
+  if (at->position >= c->nposition)
+    return;
+  expected *e = &c->expected[at->position * c->nop + op];
+  for (int i = 0; i < o->nout && o->code != NMB_OP_KVAPPEND; i++) {
+    const int64_t n = nmb_tensor_count(&p->tensor[o->out[i]]);
+    e->value[i] = nmb__xrealloc(e->value[i], (size_t)n, sizeof(float));
+    memcpy(e->value[i], v->out[i], (size_t)n * sizeof(float));
+    e->rms[i] = p->tensor[o->out[i]].dtype == NMB_DT_I32 ? 1 : mean_square(e->value[i], n);
+  }
+}
+
+static void
+expected_clear(nmb__values_check *c)
+{
+  for (int64_t i = 0; i < c->nposition * c->nop; i++)
+    for (int k = 0; k < NMB_MAXOUT; k++)
+      free(c->expected[i].value[k]);
+  free(c->expected);
+  c->expected = NULL;
+  c->nposition = c->nop = 0;
+}
+
+/* ------------------------------------------------------------------ comparison */
+/* Largest rounding of a format, relative; sums in another order may tip it. */
+static double
+tolerance_of(const nmb__values_check *c, const nmb_tensor *t)
+{
+  if (c->o.tolerance > 0)
+    return c->o.tolerance;
+  switch (t->dtype) {
+  case NMB_DT_I32: return 0;
+  case NMB_DT_F32: return 0.01;
+  case NMB_DT_F16:
+  case NMB_DT_BF16: return 0.04;
+  default: return 0.3;
+  }
+}
+
+static nmb__deviation *
+deviation_of(nmb__values_check *c, const nmb__func_event *e)
+{
+  const nmb_prog *p = e->p;
+  const char *text[2] = {p->block[e->at->block].name,
+                         p->tensor[p->op[e->op].out[e->out]].name};
+  for (int i = 0; i < c->ndeviation; i++) /* ids differ from step to step */
+    if (!strcmp(c->deviation[i].name, text[1]) &&
+        !strcmp(c->deviation[i].block_name, text[0]))
+      return &c->deviation[i];
+  if (c->ndeviation == c->cap) {
+    c->cap = c->cap ? 2 * c->cap : 64;
+    c->deviation = nmb__xrealloc(c->deviation, (size_t)c->cap, sizeof *c->deviation);
+  }
+  nmb__deviation *d = &c->deviation[c->ndeviation++];
+  *d = (nmb__deviation){0};
+  char *copy[2];
+  for (int i = 0; i < 2; i++) {
+    copy[i] = nmb__xrealloc(NULL, strlen(text[i]) + 1, 1);
+    strcpy(copy[i], text[i]);
+  }
+  d->block_name = copy[0];
+  d->name = copy[1];
+  return d;
+}
+
+static nmb_status
+off(nmb_run *run, nmb__values_check *c, const nmb__func_event *e, int64_t row,
+    int64_t column, double value, double reference)
+{
+  if (c->first.insn == NMB_NONE) {
+    const char *text = nmb__insn_text(run, e->p, e->insn);
+    c->first = (nmb__first_diff){.insn = e->insn,
+                                 .layer = e->at->layer,
+                                 .row = row,
+                                 .column = column,
+                                 .context = e->p->spec.context,
+                                 .value = value,
+                                 .expected = reference};
+    c->first_text = nmb__xrealloc(c->first_text, strlen(text) + 1, 1);
+    strcpy(c->first_text, text);
+    c->first.text = c->first_text;
+  }
+  if (!c->o.stop)
+    return NMB_OK;
+  return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                  "%s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
+                  " is %.9g, expected %.9g",
+                  nmb__insn_text(run, e->p, e->insn), e->at->layer, row, column, value,
+                  reference);
+}
+
+static bool
+same(double a, double b, double room)
+{
+  if (isnan(a) || isnan(b))
+    return isnan(a) && isnan(b);
+  if (isinf(a) || isinf(b))
+    return a == b;
+  return fabs(a - b) <= room;
+}
+
+static nmb_status
+watch_code(nmb_run *run, void *self, const nmb__func_event *e)
+{
+  nmb__values_check *c = self;
+  if (!c->looking || e->op == NMB_NONE)
+    return NMB_OK;
+  const nmb_op *o = &e->p->op[e->op];
+  const nmb_tensor *t = &e->p->tensor[o->out[e->out]];
+  const expected *x = &c->expected[e->at->position * c->nop + e->op];
+  const nmb__region *r = e->region;
+  if (!x->value[e->out])
+    return NMB_OK;
+  nmb__deviation *d = deviation_of(c, e);
+  const double rms = x->rms[e->out], share = tolerance_of(c, t);
+  const float *v = e->value;
+  for (int64_t m = r->m0; m < r->m1; m++)
+    for (int64_t k = r->c0; k < r->c1; k++, v++) {
+      const float *ref = &x->value[e->out][m * r->len + k];
+      double a = (double)*v, b = (double)*ref;
+      if (t->dtype == NMB_DT_I32) {
+        int32_t i[2];
+        memcpy(&i[0], v, 4);
+        memcpy(&i[1], ref, 4);
+        a = i[0];
+        b = i[1];
+      }
+      if (!same(a, b, share * (rms + fabs(b)) + 1e-30))
+        NMB_TRY(off(run, c, e, m, k, a, b));
+      if (!isfinite(a - b))
+        continue;
+      d->most = fmax(d->most, fabs(a - b) / (rms > 0 ? rms : 1));
+      d->square += (a - b) * (a - b);
+      d->reference += b * b;
+      d->n++;
+    }
+  return NMB_OK;
+}
+
+double
+nmb__deviation_rms(const nmb__deviation *d)
+{
+  return d->reference > 0 ? sqrt(d->square / d->reference) : d->square > 0 ? INFINITY : 0;
+}
+
+/* --------------------------------------------------------------------- logits */
+static int64_t
+largest(const float *x, int64_t n)
+{
+  int64_t at = 0;
+  for (int64_t i = 1; i < n; i++)
+    at = x[i] > x[at] ? i : at;
+  return at;
+}
+
+static double
+log_sum(const float *x, int64_t n)
+{
+  const double top = (double)x[largest(x, n)];
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++)
+    sum += exp((double)x[i] - top);
+  return top + log(sum);
+}
+
+/* KL(p || q) of the softmax of two rows of logits. */
+static double
+divergence(const float *p, const float *q, int64_t n)
+{
+  const double zp = log_sum(p, n), zq = log_sum(q, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const double lp = (double)p[i] - zp, lq = (double)q[i] - zq;
+    sum += exp(lp) * (lp - lq);
+  }
+  return sum > 0 ? sum : 0;
+}
+
+static void
+compare_logits(nmb__values_check *c, const float *code)
+{
+  nmb__agreement *a = &c->agreement;
+  for (int64_t r = 0; r < c->rows; r++) {
+    const float *x = c->logits + r * c->columns, *y = code + r * c->columns;
+    a->rows++;
+    a->same_top += largest(x, c->columns) == largest(y, c->columns);
+    a->divergence += divergence(x, y, c->columns);
+    for (int64_t i = 0; i < c->columns; i++) {
+      const double d = (double)y[i] - (double)x[i];
+      a->most = fmax(a->most, fabs(d));
+      a->square += d * d;
+      a->reference += (double)x[i] * (double)x[i];
+    }
+  }
+}
+
+/* ------------------------------------------------------------------ open, close */
+nmb__values_check *
+nmb__values_open(const nmb__weights *w, const nmb__values_options *o)
+{
+  nmb__values_check *c = nmb__xrealloc(NULL, 1, sizeof *c);
+  *c = (nmb__values_check){.o = *o, .first = {.insn = NMB_NONE}};
+  c->exact =
+      nmb__eval_open(w, &(nmb__eval_options){.watch = watch_exact, .watch_self = c});
+  c->stored = nmb__eval_open(w, &(nmb__eval_options){.rounding = NMB__ROUND_STORED,
+                                                     .by_table = true,
+                                                     .watch = watch_stored,
+                                                     .watch_self = c});
+  c->code =
+      nmb__func_open(w, &(nmb__func_options){.watch = watch_code, .watch_self = c});
+  return c;
+}
+
+void
+nmb__values_close(nmb__values_check *c)
+{
+  if (!c)
+    return;
+  nmb__eval_close(c->exact);
+  nmb__eval_close(c->stored);
+  nmb__func_close(c->code);
+  expected_clear(c);
+  for (int i = 0; i < c->ndeviation; i++) {
+    free((void *)(uintptr_t)c->deviation[i].block_name);
+    free((void *)(uintptr_t)c->deviation[i].name);
+  }
+  free(c->deviation);
+  free(c->logits);
+  free(c->first_text);
+  free(c);
+}
+
+/* ---------------------------------------------------------------------- steps */
+nmb_status
+nmb__values_exact(nmb_run *run, nmb__values_check *c, nmb_prog *graph, const int32_t *ids)
+{
+  const float *logits;
+  const int nrouting = graph->nrouting;
+  c->graph = graph;
+  c->choice = calloc((size_t)nrouting + 1, sizeof *c->choice);
+  nmb_status st =
+      nmb__eval_step(run, c->exact, graph, ids, &logits, &c->rows, &c->columns);
+  if (st == NMB_OK) {
+    const size_t n = (size_t)c->rows * (size_t)c->columns;
+    c->logits = nmb__xrealloc(c->logits, n, sizeof *c->logits);
+    memcpy(c->logits, logits, n * sizeof *c->logits);
+  }
+  for (int i = 0; i < nrouting; i++) {
+    if (st == NMB_OK && c->choice[i])
+      nmb__routing_set(graph, i, c->choice[i]);
+    free(c->choice[i]);
+  }
+  free(c->choice);
+  c->choice = NULL;
+  c->graph = NULL;
+  return st;
+}
+
+static nmb_status
+reference(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const int32_t *ids)
+{
+  const float *logits;
+  int64_t rows, columns;
+  expected_clear(c);
+  c->nop = p->nop;
+  for (int i = 0; i < p->nsegment; i++)
+    c->nposition += p->order[i].count;
+  c->expected = nmb__xrealloc(NULL, (size_t)c->nposition * (size_t)p->nop, sizeof *c->expected);
+  memset(c->expected, 0, (size_t)c->nposition * (size_t)p->nop * sizeof *c->expected);
+  NMB_TRY(nmb__eval_step(run, c->stored, p, ids, &logits, &rows, &columns));
+  if (rows != c->rows || columns != c->columns)
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                    "%" PRId64 " x %" PRId64 " logits, but the model has %" PRId64
+                    " x %" PRId64,
+                    rows, columns, c->rows, c->columns);
+  return NMB_OK;
+}
+
+nmb_status
+nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const int32_t *ids)
+{
+  const float *logits;
+  int64_t rows, columns;
+  NMB_TRY(reference(run, c, p, ids));
+  const size_t bytes = (size_t)c->rows * (size_t)c->columns * sizeof(float);
+  float *first = NULL;
+  uint64_t digest = 0;
+  nmb_status st = NMB_OK;
+  for (int i = 0; i <= c->o.orders && st == NMB_OK; i++) {
+    nmb__func_order(c->code, i ? c->o.seed * 8191 + (uint64_t)i : 0);
+    c->looking = i == 0;
+    st = nmb__func_step(run, c->code, p, ids, &logits, &rows, &columns);
+    if (st != NMB_OK)
+      break;
+    if (i == 0) {
+      compare_logits(c, logits);
+      first = nmb__xrealloc(NULL, bytes, 1);
+      memcpy(first, logits, bytes);
+      digest = nmb__func_digest(c->code);
+    } else if (memcmp(first, logits, bytes) != 0 || digest != nmb__func_digest(c->code))
+      st = nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                    "order %d of the instructions, which waits allow, gives other values "
+                    "than the order they were emitted in",
+                    i);
+  }
+  free(first);
+  return st;
+}
+
+const nmb__agreement *
+nmb__values_agreement(const nmb__values_check *c)
+{
+  return &c->agreement;
+}
+
+const nmb__first_diff *
+nmb__values_first(const nmb__values_check *c)
+{
+  return &c->first;
+}
+
+const nmb__deviation *
+nmb__values_tensors(const nmb__values_check *c, int *n)
+{
+  *n = c->ndeviation;
+  return c->deviation;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Do the values that code makes agree with what the program means?
+ *
+ * Three computations of the same steps from the same weights:
+ *   exact   the graph before the passes in float, its router free: what the model says
+ *   stored  the graph after them, every value rounded to its tensor's format
+ *   code    the instructions, out of simulated memories, in several orders
+ * `code` has to equal `stored` but for the order of sums; what it differs from `exact`
+ * is what number formats cost.
+ *
+ * Code is made for a routing table.  The choice that `exact` makes is put into the tables
+ * of the program before passes run (nmb__values_routing), and holds for `stored` and
+ * `code`; layers that share a block share its table, so that models with routers must
+ * have a block for each such layer (nmb__arch_apart). */
+#ifndef NMB__VALUES_H
+#define NMB__VALUES_H
+
+#include "ir/eval.h"
+
+/* One tensor of a block, over all layers and steps so far. */
+typedef struct nmb__deviation {
+  const char *block_name, *name; /* live as long as the comparison */
+  double most;      /* largest difference over the root mean square of the reference */
+  double square, reference; /* sums of squares: of differences, of the reference */
+  int64_t n;
+} nmb__deviation;
+NMB_API double nmb__deviation_rms(const nmb__deviation *); /* relative */
+
+/* Where the first value off was made. */
+typedef struct nmb__first_diff {
+  nmb_id insn; /* NMB_NONE: nothing is off */
+  int64_t layer, row, column, context;
+  double value, expected;
+  const char *text; /* the instruction and its tensor */
+} nmb__first_diff;
+
+/* Logits of `code` against those of `exact`, over all rows so far. */
+typedef struct nmb__agreement {
+  int64_t rows, same_top;  /* rows with the same largest logit */
+  double divergence;       /* sum over rows of KL(exact || code), in nats */
+  double most;             /* largest difference */
+  double square, reference; /* sums of squares, as above */
+} nmb__agreement;
+
+typedef struct nmb__values_options {
+  uint64_t seed; /* of orders */
+  int orders;    /* drawn at random for each step, besides the one emitted */
+  bool stop;     /* at the first value that is off */
+  double tolerance; /* share of (root mean square + value) that is not off; 0: by format */
+} nmb__values_options;
+
+typedef struct nmb__values_check nmb__values_check;
+NMB_API nmb__values_check *nmb__values_open(const nmb__weights *,
+                                            const nmb__values_options *);
+NMB_API void nmb__values_close(nmb__values_check *); /* NULL: nothing */
+/* Evaluates the step of `graph` exactly, and puts the choice of its routers into the
+ * tables of that program: before passes run on it or on a copy. */
+NMB_API nmb_status nmb__values_exact(nmb_run *, nmb__values_check *, nmb_prog *graph,
+                                     const int32_t *ids);
+/* Then the same step of the compiled program.  NMB_UNVERIFIED: orders disagree, code reads
+ * what is not there, or (with `stop`) a value is off. */
+NMB_API nmb_status nmb__values_code(nmb_run *, nmb__values_check *, const nmb_prog *,
+                                    const int32_t *ids);
+NMB_API const nmb__agreement *nmb__values_agreement(const nmb__values_check *);
+NMB_API const nmb__first_diff *nmb__values_first(const nmb__values_check *);
+NMB_API const nmb__deviation *nmb__values_tensors(const nmb__values_check *, int *n);
+#endif
