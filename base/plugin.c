@@ -116,12 +116,13 @@ check_kind(nmb_run *run, const char *path, const nmb_plugin *p)
     return nmb_fail(run, NMB_BADPLUGIN, loc,
                     "plugin '%s' sets %d callbacks, expected exactly one", p->name, set);
   const int section = section_of_kind(p->kind);
-  const bool simulator = !strcmp(p->kind, "simulator"), model = !strcmp(p->kind, "model");
+  const bool model = !strcmp(p->kind, "model");
+  const bool simulator = !strcmp(p->kind, "simulator") || !strcmp(p->kind, "system");
   if (section < 0 && !simulator && !model)
     return nmb_fail(run, NMB_BADPLUGIN, loc,
                     "plugin '%s': found kind '%s', expected one of rewrite fuse dispatch "
                     "map sched mem "
-                    "emit simulator model",
+                    "emit simulator system model",
                     p->name, p->kind);
   if ((section >= 0 && !p->transform) || (simulator && !p->evaluate) ||
       (model && !p->cost))

@@ -52,6 +52,13 @@ rows_simulators(nmb_run *run)
 }
 
 static json_t *
+rows_systems(nmb_run *run)
+{
+  (void)run;
+  return of_kind("system");
+}
+
+static json_t *
 rows_engine_models(nmb_run *run)
 {
   (void)run;
@@ -120,6 +127,7 @@ static const kind kinds[] = {
     {"passes", rows_passes},
     {"simulators", rows_simulators},
     {"engine-models", rows_engine_models},
+    {"systems", rows_systems},
     {"models", rows_models},
     {"machines", rows_machines},
     {"metrics", rows_metrics},
@@ -184,12 +192,12 @@ static const nmb__flag flags[] = {NMB__FLAG_JSON, {NULL, 0, NULL, NULL, NULL, NU
 const nmb__command nmb__cmd_list = {
     .name = "list",
     .args = "[KIND]",
-    .arg_type = "passes|simulators|engine-models|models|machines|metrics|experiments",
+    .arg_type = "passes|simulators|engine-models|systems|models|machines|metrics|experiments",
     .min = 0,
     .max = 1,
     .summary = "list passes, simulators, models, machines, metrics",
     .help = "Lists what nmbench has: all, or one KIND of passes, simulators, "
-            "engine-models, models, "
+            "engine-models, systems, models, "
             "machines, metrics, experiments. A plugin that breaks its contract is "
             "refused with a "
             "warning and is not listed.",

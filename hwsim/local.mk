@@ -64,3 +64,18 @@ dist_machines_DATA = \
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = \
   hwsim/validation/systolic.csv hwsim/validation/dram.csv
+dist_validation_DATA += hwsim/validation/attacc_system.csv
+dist_validation_DATA += hwsim/validation/ianus.csv hwsim/validation/ibm3d.csv
+# Published systems by their own rules.
+plugin_LTLIBRARIES += plugins/attacc-dgx.la
+plugins_attacc_dgx_la_SOURCES = hwsim/system-attacc.c
+plugins_attacc_dgx_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_attacc_dgx_la_LIBADD = -lm
+plugin_LTLIBRARIES += plugins/ibm-3d-cim.la
+plugins_ibm_3d_cim_la_SOURCES = hwsim/system-ibm3d.c
+plugins_ibm_3d_cim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_ibm_3d_cim_la_LIBADD = -lm
+plugin_LTLIBRARIES += plugins/ianus.la
+plugins_ianus_la_SOURCES = hwsim/system-ianus.c
+plugins_ianus_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_ianus_la_LIBADD = -lm

@@ -396,9 +396,9 @@ check_values(nmb_run *run, const nmb_plugin *p, int from)
     if (isfinite(v->value) || (isnan(v->value) && may))
       continue;
     return nmb_fail(run, NMB_BADPLUGIN, NMB_NOLOC,
-                    "simulator '%s' gives %s%s%s%s%s = %g, expected a finite number",
-                    p->name, v->name, v->a ? "," : "", v->a ? v->a : "", v->b ? "," : "",
-                    v->b ? v->b : "", v->value);
+                    "%s '%s' gives %s%s%s%s%s = %g, expected a finite number",
+                    p->kind, p->name, v->name, v->a ? "," : "", v->a ? v->a : "",
+                    v->b ? "," : "", v->b ? v->b : "", v->value);
   }
   return NMB_OK;
 }
@@ -427,5 +427,23 @@ nmb__simulate(nmb_run *run, const nmb_prog *p, const char *text)
     nmb_fail(run, status, NMB_NOLOC, "simulator '%s' gave up without a reason",
              s.plugin->name);
   nmb__run_release(run, mark);
+  return status;
+}
+
+nmb_status
+nmb__system_run(nmb_run *run, const char *text)
+{
+  nmb__stage s;
+  const uint64_t seed = nmb__run_seed_get(run);
+  const int from = nmb__run_metrics(run)->n;
+  NMB_TRY(stage_parse(run, NMB_NOLOC, trimmed(run, text, strlen(text)), "system", &s));
+  enter(run, &s, seed);
+  const nmb_status status = s.plugin->evaluate(run, NULL);
+  leave(run, seed);
+  if (status == NMB_OK)
+    return check_values(run, s.plugin, from);
+  if (!*nmb_error_text(run))
+    nmb_fail(run, status, NMB_NOLOC, "system '%s' gave up without a reason",
+             s.plugin->name);
   return status;
 }

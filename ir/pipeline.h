@@ -54,6 +54,9 @@ NMB_API nmb_status nmb__pipeline_run(nmb_run *, nmb_prog *, const nmb__pipeline 
  * each value must be finite (NaN, unknown, for energies and powers only). */
 NMB_API nmb_status nmb__simulate(nmb_run *, const nmb_prog *,
                                  const char *simulator_with_options);
+/* "attacc-dgx{..}": the numbers of a published system by its own rules (a plugin of
+ * kind system, which is given no program), added to the run's metrics. */
+NMB_API nmb_status nmb__system_run(nmb_run *, const char *system_with_options);
 NMB_API const char *nmb__section_name(nmb_section);
 /* Cuts "a{x=1,y=2},b" at the commas outside of braces and quotes. */
 NMB_API nmb_status nmb__pipeline_split(nmb_run *, nmb_loc, const char *text,

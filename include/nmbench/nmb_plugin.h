@@ -33,7 +33,7 @@ typedef struct nmb_metric {
 
 typedef struct nmb_plugin {
   uint32_t abi, size; /* NMB_ABI and sizeof(nmb_plugin), checked before anything else */
-  const char *kind;   /* rewrite fuse dispatch map sched mem emit simulator model */
+  const char *kind;   /* rewrite fuse dispatch map sched mem emit simulator system model */
   const char *name, *version, *summary;
   const char *source; /* keys of paper/refs.bib, or where it comes from; not empty */
   const char *limits; /* what is not modelled or not done; not empty */
@@ -42,7 +42,7 @@ typedef struct nmb_plugin {
   nmb_bits reads, writes;    /* sets of NMB_BIT(section) */
   /* exactly one is set */
   nmb_status (*transform)(nmb_run *, nmb_prog *);      /* a pass */
-  nmb_status (*evaluate)(nmb_run *, const nmb_prog *); /* a simulator */
+  nmb_status (*evaluate)(nmb_run *, const nmb_prog *); /* a simulator; a system: no program */
   nmb_status (*cost)(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *); /* a model */
   /* (optional) a model at NMB_CYCLE; the watch is (optional), too */
   nmb_status (*cycles)(nmb_run *, const nmb_prog *, const nmb_insn *, const nmb_watch *,
