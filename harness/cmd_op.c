@@ -55,10 +55,9 @@ nmb__opstamps_json(const nmb__opresult *r)
   for (int i = 0; i < r->nstamp; i++) {
     const nmb_command *c = &r->stamp[i];
     for (int64_t j = 0; j < c->n && !c->isr; j++)
-      json_array_append_new(all, json_pack("{s:I, s:s, s:I}", "cycle",
-                                           (json_int_t)(c->cycle + j * c->step),
-                                           "command", c->name, "row",
-                                           (json_int_t)c->row));
+      json_array_append_new(
+          all, json_pack("{s:I, s:s, s:I}", "cycle", (json_int_t)(c->cycle + j * c->step),
+                         "command", c->name, "row", (json_int_t)c->row));
   }
   return all;
 }
@@ -95,17 +94,15 @@ row_json(const job *j, int i)
   return o;
 }
 
-static void
-print_json(const job *j)
+static json_t *
+all_json(const job *j)
 {
-  if (j->spec.nrow == 1) {
-    nmb__cli_json(row_json(j, 0));
-    return;
-  }
+  if (j->spec.nrow == 1)
+    return row_json(j, 0);
   json_t *rows = json_array();
   for (int i = 0; i < j->spec.nrow; i++)
     json_array_append_new(rows, row_json(j, i));
-  nmb__cli_json(json_pack("{s:s, s:o}", "machine", j->hw->name, "rows", rows));
+  return json_pack("{s:s, s:o}", "machine", j->hw->name, "rows", rows);
 }
 
 /* ---------------------------------------------------------------------- text */
@@ -240,8 +237,8 @@ run_rows(job *j)
   NMB_TRY(nmb__opspec_parse(cli->run, cli->arg[0], &j->spec));
   NMB_TRY(split_set(cli, &set, &nset, &mapping));
   NMB_TRY(nmb__plugins_load(cli->run, NULL));
-  NMB_TRY(nmb__machine_load_set(cli->run, nmb__cli_text(cli, "machine"), nset, set,
-                                &j->hw));
+  NMB_TRY(
+      nmb__machine_load_set(cli->run, nmb__cli_text(cli, "machine"), nset, set, &j->hw));
   const bool on_host = !strcmp(nmb__cli_text(cli, "on"), "host");
   const nmb__opsetup setup = {
       .pipeline = nmb__cli_given(cli, "pipeline") ? nmb__cli_text(cli, "pipeline")
@@ -261,7 +258,7 @@ static void
 print(const job *j)
 {
   if (nmb__cli_flag(j->cli, "json"))
-    print_json(j);
+    nmb__cli_json(all_json(j));
   else if (j->spec.nrow > 1)
     print_table(j);
   else {
@@ -269,6 +266,19 @@ print(const job *j)
     if (nmb__cli_flag(j->cli, "stamps"))
       nmb__opstamps_print(&j->row[0]);
   }
+}
+
+static nmb_status
+facts(nmb__cli *cli, json_t **out)
+{
+  job j = {.cli = cli};
+  if (!nmb__cli_given(cli, "machine"))
+    return nmb_fail(cli->run, NMB_BADOPTION, NMB_NOLOC, "op: expected --machine");
+  const nmb_status status = run_rows(&j);
+  if (status == NMB_OK)
+    *out = all_json(&j);
+  nmb__machine_free(j.hw);
+  return status;
 }
 
 static int
@@ -290,7 +300,8 @@ static const nmb__flag flags[] = {
     {"machine", 'M', "MACHINE", "machine", NULL,
      "name of a machine, or path of a .hw file"},
     {"set", 0, "KEY=VALUE", "text", NULL,
-     "change a parameter of the machine (engines.pim.refresh=off, or refresh=off where the "
+     "change a parameter of the machine (engines.pim.refresh=off, or refresh=off where "
+     "the "
      "name is clear), or of the mapping (reuse=1); may be repeated"},
     {"pipeline", 'p', "TEXT", "pass", NULL,
      "passes to run instead of the usual: NAME{option=value,..},.."},
@@ -316,13 +327,17 @@ const nmb__command nmb__cmd_op = {
         "Compiles a program of one op, times it, and prints cycles, time, energy, the "
         "commands that one channel of an engine in memory gets, the share of the "
         "machine's peak, and the least time that the emitted instructions can take. "
-        "Several sizes make a table of all combinations.\n\nKinds: 'gemv out= in= batch=1', "
+        "Several sizes make a table of all combinations.\n\nKinds: 'gemv out= in= "
+        "batch=1', "
         "'gemm m= n= k=', 'attention heads= kv_heads=heads kv_len= head_dim=128 batch=1' "
-        "(one new token of each sequence against its cache); each takes dtype=bf16.\n\n"
+        "(one new token of each sequence against its cache), 'bmm batch= m= n= k=', "
+        "'softmax rows= cols=', 'norm rows= cols=', 'gelu rows=1 cols='; each takes "
+        "dtype=bf16.\n\n"
         "Cycles are those of the engine that works, in memory or not.",
     .example =
         "nmbench op 'gemv out=4096 in=4096' --machine aim-gddr6 --set refresh=off\n"
         "nmbench op 'gemv out=1024,4096 in=4096' -M aim-gddr6 --set reuse=1 --json",
     .flags = flags,
+    .facts = facts,
     .main = cmd_op,
 };

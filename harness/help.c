@@ -103,8 +103,8 @@ program_help(FILE *f)
   wrap(f, about, 0, 0);
   fprintf(f, "\nCommands:\n");
   for (int i = 0; i < all.n; i++) {
-    fprintf(f, "  %-10s", all.v[i]->name);
-    wrap(f, all.v[i]->summary, 12, 12);
+    fprintf(f, "  %-11s", all.v[i]->name);
+    wrap(f, all.v[i]->summary, 13, 13);
   }
   fprintf(f, "\n'nmbench COMMAND --help' tells about one of them.\n");
   flag_row(f, "    ", "help", NULL, "print this help", NULL);

@@ -315,8 +315,7 @@ kendall(const nmb__ledger_sum *s, const nmb__target *t, const nmb__outcome *o, i
   for (int i = 0; i < n; i++)
     for (int j = i + 1; j < n; j++) {
       if (!belongs(s, &t[i]) || !belongs(s, &t[j]) || !counts(&t[i], &o[i]) ||
-          !counts(&t[j], &o[j]) || strcmp(t[i].unit, t[j].unit) ||
-          strcmp(t[i].result, t[j].result))
+          !counts(&t[j], &o[j]) || strcmp(t[i].unit, t[j].unit))
         continue;
       const int a = sign(o[i].ours - o[j].ours),
                 b = sign(t[i].published - t[j].published);

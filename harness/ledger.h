@@ -68,7 +68,7 @@ typedef struct nmb__ledger_sum {
   bool calibrated;
   int rows, counted, within, absent; /* counted: with an error, and no fit */
   double mean, median, worst;        /* of the absolute error; NaN: none counted */
-  double tau; /* Kendall's, over pairs with the same unit and result; NaN: none */
+  double tau; /* Kendall's, over pairs with the same unit; NaN: none */
 } nmb__ledger_sum;
 /* In order of first appearance; how many. */
 int nmb__ledger_sums(nmb_run *, const nmb__target *, const nmb__outcome *, int n,

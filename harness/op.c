@@ -110,15 +110,80 @@ attention_sequences(const int64_t *d)
   return d[4];
 }
 
+/* batch products y[m,n] = x[m,k] w[n,k]^T, each with a w of its own: heads, experts. */
+static void
+batched(maker *m, const int64_t *d)
+{
+  nmb_op o = {.code = NMB_OP_HLINEAR, .block = m->block, .nin = 2, .nout = 1};
+  o.in[0] = tensor(m, "x", NMB_ROLE_ACT, 3, d[1], d[0], d[3], 0);
+  o.in[1] = tensor(m, "w", NMB_ROLE_WEIGHT, 3, d[0], d[2], d[3], 0);
+  o.out[0] = tensor(m, "y", NMB_ROLE_ACT, 3, d[1], d[0], d[2], 0);
+  nmb_op_add(m->p, &o);
+  nmb_block_ends(m->p, m->block, o.in[0], o.out[0]);
+}
+
+static int64_t
+batched_sequences(const int64_t *d)
+{
+  return d[1];
+}
+
+static void
+softmax(maker *m, const int64_t *d)
+{
+  nmb_op o = {.code = NMB_OP_SOFTMAX, .block = m->block, .nin = 1, .nout = 1};
+  o.in[0] = tensor(m, "s", NMB_ROLE_ACT, 3, d[0], 1, d[1], 0);
+  o.out[0] = tensor(m, "p", NMB_ROLE_ACT, 3, d[0], 1, d[1], 0);
+  o.attr[o.nattr++] = NMB_INT("new", 1);
+  nmb_op_add(m->p, &o);
+  nmb_block_ends(m->p, m->block, o.in[0], o.out[0]);
+}
+
+static void
+norm(maker *m, const int64_t *d)
+{
+  nmb_op o = {.code = NMB_OP_NORM, .block = m->block, .nin = 3, .nout = 1};
+  o.in[0] = tensor(m, "x", NMB_ROLE_ACT, 2, d[0], d[1], 0, 0);
+  o.in[1] = tensor(m, "w", NMB_ROLE_WEIGHT, 1, d[1], 0, 0, 0);
+  o.in[2] = tensor(m, "b", NMB_ROLE_WEIGHT, 1, d[1], 0, 0, 0);
+  o.out[0] = tensor(m, "y", NMB_ROLE_ACT, 2, d[0], d[1], 0, 0);
+  o.attr[o.nattr++] = NMB_SYM("kind", "layer");
+  o.attr[o.nattr++] = NMB_REAL("eps", 1e-5);
+  nmb_op_add(m->p, &o);
+  nmb_block_ends(m->p, m->block, o.in[0], o.out[0]);
+}
+
+static void
+gelu(maker *m, const int64_t *d)
+{
+  nmb_op o = {.code = NMB_OP_ACT, .block = m->block, .nin = 1, .nout = 1};
+  o.in[0] = tensor(m, "x", NMB_ROLE_ACT, 2, d[0], d[1], 0, 0);
+  o.out[0] = tensor(m, "y", NMB_ROLE_ACT, 2, d[0], d[1], 0, 0);
+  o.attr[o.nattr++] = NMB_SYM("fn", "gelu");
+  nmb_op_add(m->p, &o);
+  nmb_block_ends(m->p, m->block, o.in[0], o.out[0]);
+}
+
 static const opkind kinds[] = {
     {"gemv", {{"out", NONE}, {"in", NONE}, {"batch", 1}}, gemv, gemv_sequences, false},
     {"gemm", {{"m", NONE}, {"n", NONE}, {"k", NONE}}, gemm, gemm_sequences, false},
     {"attention",
-     {{"heads", NONE}, {"kv_heads", SAME}, {"kv_len", NONE}, {"head_dim", 128},
+     {{"heads", NONE},
+      {"kv_heads", SAME},
+      {"kv_len", NONE},
+      {"head_dim", 128},
       {"batch", 1}},
      attention,
      attention_sequences,
      true},
+    {"bmm",
+     {{"batch", NONE}, {"m", NONE}, {"n", NONE}, {"k", NONE}},
+     batched,
+     batched_sequences,
+     false},
+    {"softmax", {{"rows", NONE}, {"cols", NONE}}, softmax, gemm_sequences, false},
+    {"norm", {{"rows", NONE}, {"cols", NONE}}, norm, gemm_sequences, false},
+    {"gelu", {{"rows", 1}, {"cols", NONE}}, gelu, gemm_sequences, false},
 };
 enum { NKIND = sizeof kinds / sizeof *kinds };
 
@@ -154,8 +219,9 @@ read_sizes(nmb_run *run, nmb__opspec *s, int i, const char *text)
     errno = 0;
     const long long v = strtoll(p, &end, 10);
     if (end == p || errno || v < 1 || v > MAXSIZE || (*end && *end != ','))
-      return bad(run, nmb_format(run, "%s: found '%s', expected whole numbers 1..%lld "
-                                      "with commas between",
+      return bad(run, nmb_format(run,
+                                 "%s: found '%s', expected whole numbers 1..%lld "
+                                 "with commas between",
                                  s->key[i], text, (long long)MAXSIZE));
     if (s->n[i] == MAXSIZES)
       return bad(run, nmb_format(run, "%s: more than %d sizes", s->key[i], MAXSIZES));
@@ -245,16 +311,17 @@ nmb__opspec_parse(nmb_run *run, const char *text, nmb__opspec *out)
   const char *word = strtok_r(copy, " \t\n", &save), *names[NKIND];
   *out = (nmb__opspec){.dtype = NMB_DT_BF16};
   if (!word)
-    return bad(run, nmb_format(run, "found nothing, expected %s", nmb__opspec_kinds(run)));
+    return bad(run,
+               nmb_format(run, "found nothing, expected %s", nmb__opspec_kinds(run)));
   for (int i = 0; i < NKIND; i++) {
     names[i] = kinds[i].name;
     if (!strcmp(word, names[i]))
       out->kind = &kinds[i];
   }
   if (!out->kind)
-    return bad(run, nmb_format(run, "there is no op '%s'%s; known: %s", word,
-                               nmb__hint(run, word, names, NKIND),
-                               nmb__opspec_kinds(run)));
+    return bad(run,
+               nmb_format(run, "there is no op '%s'%s; known: %s", word,
+                          nmb__hint(run, word, names, NKIND), nmb__opspec_kinds(run)));
   out->kind_name = out->kind->name;
   out->matrix = !out->kind->cache;
   for (; out->ndim < NMB__MAXDIM && out->kind->key[out->ndim].name; out->ndim++)

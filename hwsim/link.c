@@ -15,6 +15,7 @@
 #define PARAMS(X)                                                                        \
   X(BANDWIDTH, "bandwidth", "bandwidth", "B/s", NULL, "1B/s..",                          \
     "a device's port, one direction")                                                    \
+  X(FRACTION, "fraction", "ratio", "1", "1", "0.01..1", "usable of the bandwidth")       \
   X(LATENCY, "latency", "time", "s", NULL, "0..", "a transfer of no bytes")              \
   X(TOPOLOGY, "topology", "enum", NULL, "switch", "switch|ring",                         \
     "how the devices are joined")                                                        \
@@ -32,6 +33,7 @@ static const nmb_opt params[] = {
 #undef X
         {0}};
 #define PAR(id) (e->param[P_##id].value)
+#define RATE (PAR(BANDWIDTH) * PAR(FRACTION))
 
 typedef struct trip {
   double seconds, bytes; /* bytes over all hops */
@@ -41,13 +43,13 @@ static trip
 copy(const nmb_hw *hw, const nmb_engine *e, double bytes)
 {
   const int from = hw->mem[e->from].devices, to = hw->mem[e->to].devices;
-  return (trip){PAR(LATENCY) + bytes / (PAR(BANDWIDTH) * (from == to ? from : 1)), bytes};
+  return (trip){PAR(LATENCY) + bytes / (RATE * (from == to ? from : 1)), bytes};
 }
 
 static trip
 bcast(const nmb_engine *e, double bytes)
 {
-  const double n = e->devices, once = PAR(LATENCY) + bytes / PAR(BANDWIDTH);
+  const double n = e->devices, once = PAR(LATENCY) + bytes / RATE;
   const double all = (n - 1) * bytes;
   if (n < 2)
     return (trip){0, 0};
@@ -55,7 +57,7 @@ bcast(const nmb_engine *e, double bytes)
     return (trip){once, all};
   if (!strcmp(e->param[P_TOPOLOGY].text,
               "ring")) /* cut into pieces that follow each other */
-    return (trip){PAR(LATENCY) * (n - 1) + bytes / PAR(BANDWIDTH), all};
+    return (trip){PAR(LATENCY) * (n - 1) + bytes / RATE, all};
   return (trip){once * ceil(log2(n)), all};
 }
 
@@ -67,7 +69,7 @@ gather(const nmb_engine *e, double bytes)
   const double hops = strcmp(e->param[P_TOPOLOGY].text, "ring") ? 1 : n - 1;
   if (n < 2)
     return (trip){0, 0};
-  return (trip){PAR(LATENCY) * hops + others / PAR(BANDWIDTH), others * (hops + 1) / 2};
+  return (trip){PAR(LATENCY) * hops + others / RATE, others * (hops + 1) / 2};
 }
 
 static nmb_status

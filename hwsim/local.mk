@@ -2,6 +2,7 @@
 libnmbench_la_SOURCES += hwsim/sim.c hwsim/array.c
 libnmbench_la_SOURCES += hwsim/aim.c hwsim/aim-trace.c
 include hwsim/dram/local.mk
+libnmbench_la_SOURCES += hwsim/collective.c
 plugin_LTLIBRARIES += plugins/roofline.la
 plugins_roofline_la_SOURCES = hwsim/roofline.c
 plugins_roofline_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -52,6 +53,8 @@ dist_machines_DATA = \
   hwsim/machines/npu-hbm-pim-x8.hw \
   hwsim/machines/npu-hbm-pim-x8+blocking.hw \
   hwsim/machines/gpu-a100.hw \
+  hwsim/machines/gpu-a100+torch.hw \
+  hwsim/machines/gpu-mi210.hw \
   hwsim/machines/gpu-a100-x2.hw \
   hwsim/machines/gpu-a100-x4.hw \
   hwsim/machines/gpu-a100-x8.hw \
@@ -66,6 +69,7 @@ dist_validation_DATA = \
   hwsim/validation/systolic.csv hwsim/validation/dram.csv
 dist_validation_DATA += hwsim/validation/attacc_system.csv
 dist_validation_DATA += hwsim/validation/ianus.csv hwsim/validation/ibm3d.csv
+dist_validation_DATA += hwsim/validation/llmcompass.csv
 # Published systems by their own rules.
 plugin_LTLIBRARIES += plugins/attacc-dgx.la
 plugins_attacc_dgx_la_SOURCES = hwsim/system-attacc.c

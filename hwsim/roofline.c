@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* roofline: a processor as its two limits, arithmetic and memory.
  *
- * An instruction takes the longer of its arithmetic and its memory traffic.
- * Matrix products are cut into tiles that are dealt to cores (a GPU's streaming
- * multiprocessors), and the last wave of tiles may leave cores idle.  Libraries
- * choose among a few tile shapes; so does this model: the one with least time.
+ * An instruction takes the longer of its arithmetic, with what it writes after it, and
+ * its memory traffic.  Matrix products are cut into tiles that are dealt to cores (a
+ * GPU's streaming multiprocessors), and the last wave of tiles may leave cores idle.
+ * Libraries choose among a few tile shapes; so does this model: the one with least
+ * time.  A tile of tm x tn feeds its tm tn products by tm + tn operands each step, so
+ * that small tiles are less efficient: tm tn / (tm tn + h (tm + tn)), h = tile-feed.
+ * A tile's result leaves after its last product: writes do not hide behind arithmetic.
+ * Rows of norm that are longer than norm-row values are read again from memory.
+ * Fractions and launches may be given for each class of ops, as measured ones differ.
  * State mixers are not cut into tiles: in chunks they run on the matrix units, token
  * by token on the units of fp32.
  * Weights in a format the matrix units do not know are widened on the way in:
  * they save traffic, not arithmetic.  Values in local memory (registers, shared
  * memory) cost no traffic. */
 #include "nmbench/nmb_plugin.h"
+
+#include <math.h>
 
 #define PARAMS(X)                                                                        \
   X(CORES, "cores", "int", NULL, NULL, "1..", "cores of a device")                       \
@@ -24,6 +31,16 @@
   X(TILE_N, "tile-n", "int", "row", "64", "1..", "columns of the smallest matrix tile")  \
   X(COMPUTE, "compute-fraction", "ratio", "1", NULL, "0.01..1", "usable of the peak")    \
   X(MEMORY, "memory-fraction", "ratio", "1", NULL, "0.01..1", "usable of the bandwidth") \
+  X(FEED, "tile-feed", "int", "row", "0", "0..", "operands' share of a tile's time")     \
+  X(NORMROW, "norm-row", "int", "element", "0", "0..",                                   \
+    "longest row of norm that is read once; 0: any")                                     \
+  X(SOFTMAX, "softmax-fraction", "ratio", "1", "1", "0.01..1",                           \
+    "of the usable bandwidth, for softmax")                                              \
+  X(ACT, "act-fraction", "ratio", "1", "1", "0.01..1",                                   \
+    "of the usable bandwidth, for pointwise functions")                                  \
+  X(L_MAC, "launch-matrix", "time", "s", "0", "0..", "more than launch, for products")   \
+  X(L_NORM, "launch-norm", "time", "s", "0", "0..", "likewise, for norm")                \
+  X(L_ACT, "launch-act", "time", "s", "0", "0..", "likewise, for pointwise functions")   \
   X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate, 16 bit")    \
   X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a simple operation")
 enum {
@@ -85,8 +102,8 @@ state_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
 {
   const nmb_op *op = &p->op[in->op];
   const bool chunks = nmb_op_int(op, "chunk", 0) > 1 && in->tile.m1 - in->tile.m0 > 1;
-  return (double)nmb_op_macs(p, in->op, &in->tile) / e->param[P_CORES].value / e->devices /
-         e->param[chunks ? P_MACS16 : P_MACS32].value;
+  return (double)nmb_op_macs(p, in->op, &in->tile) / e->param[P_CORES].value /
+         e->devices / e->param[chunks ? P_MACS16 : P_MACS32].value;
 }
 
 /* Cycles of a matrix product: waves of tiles over all cores, best tile shape. */
@@ -105,7 +122,8 @@ mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
       const int64_t k = t->k1 - t->k0;
       /* k of few tiles is split over idle cores */
       const int64_t split = tiles * 2 <= cores && tiles > 0 ? cores / tiles : 1;
-      const double each = (double)(tm * tn) * (double)ceil_div(k, split) / rate;
+      const double feed = e->param[P_FEED].value * (double)(tm + tn);
+      const double each = ((double)(tm * tn) + feed) * (double)ceil_div(k, split) / rate;
       const double cycles = (double)ceil_div(tiles * split, cores) * each;
       if (best < 0 || cycles < best)
         best = cycles;
@@ -113,34 +131,75 @@ mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   return best;
 }
 
+/* Times that an operand passes the interface. */
+static double
+passes(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, const nmb_operand *o)
+{
+  const nmb_op *op = &p->op[in->op];
+  const double kept = e->param[P_NORMROW].value;
+  if (op->code != NMB_OP_NORM || kept <= 0 || o->write || o->tensor != op->in[0])
+    return 1;
+  const nmb_tensor *x = &p->tensor[o->tensor];
+  const double row = (double)x->dim[x->rank - 1];
+  return 1 + 2 * fmin(1, fmax(0, row / kept - 1)); /* mean and variance, then the rest */
+}
+
+static double
+fraction(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const double all = e->param[P_MEMORY].value;
+  switch (p->op[in->op].code) {
+  case NMB_OP_SOFTMAX: return all * e->param[P_SOFTMAX].value;
+  case NMB_OP_ACT:
+  case NMB_OP_GLU: return all * e->param[P_ACT].value;
+  default: return all;
+  }
+}
+
+static double
+launch(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const nmb_op *op = &p->op[in->op];
+  if (!in->first)
+    return 0;
+  if (nmb_op_get(op->code)->class_ == NMB_CLASS_MAC)
+    return e->launch_s + e->param[P_L_MAC].value;
+  if (op->code == NMB_OP_NORM)
+    return e->launch_s + e->param[P_L_NORM].value;
+  if (op->code == NMB_OP_ACT || op->code == NMB_OP_GLU)
+    return e->launch_s + e->param[P_L_ACT].value;
+  return e->launch_s;
+}
+
 static nmb_status
 cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
 {
   (void)run;
   const nmb_engine *e = &p->hw->engine[in->engine];
-  const double hz = e->param[P_CLOCK].value;
+  const double hz = e->param[P_CLOCK].value, use = fraction(p, e, in);
   const double macs = (double)nmb_op_macs(p, in->op, &in->tile);
   const double vecs = (double)nmb_op_vecs(p, in->op, &in->tile);
   const double lanes = e->param[P_OPS].value * e->param[P_CORES].value * e->devices;
-  double compute = vecs / lanes / hz, memory = 0;
+  double compute = vecs / lanes / hz, memory = 0, writes = 0;
   if (macs > 0)
     compute += mac_cycles(p, e, in) / hz / e->param[P_COMPUTE].value;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
-    const double bytes = nmb_operand_bytes(o);
+    const double bytes = nmb_operand_bytes(o) * passes(p, e, in, o);
     if (m->local)
       continue;
     out->mem_bytes[o->mem] += bytes;
-    out->mem_s[o->mem] += bytes / (m->bytes_per_s * e->param[P_MEMORY].value);
+    out->mem_s[o->mem] += bytes / (m->bytes_per_s * use);
     out->energy[NMB_EPART_IO] += bytes * m->j_per_byte;
+    if (o->write && macs > 0)
+      writes += bytes / (m->bytes_per_s * use);
   }
   for (int i = 0; i < p->hw->nmem; i++)
-    if (out->mem_s[i] > memory)
-      memory = out->mem_s[i];
+    memory = fmax(memory, out->mem_s[i]);
   out->time[NMB_CAUSE_COMPUTE] = compute;
-  out->time[NMB_CAUSE_BUS] = memory > compute ? memory - compute : 0;
-  out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
+  out->time[NMB_CAUSE_BUS] = fmax(memory - compute, writes);
+  out->time[NMB_CAUSE_LAUNCH] = launch(p, e, in);
   out->energy[NMB_EPART_COMPUTE] =
       macs * e->param[P_E_MAC].value + vecs * e->param[P_E_OP].value;
   return NMB_OK;
@@ -157,8 +216,8 @@ NMB_PLUGIN
     .source = "williams2009roofline; wave quantisation as in park2024attacc",
     .limits = "caches keep an operand for the length of one instruction and no longer; "
               "no latency of "
-              "memory, no power or clock limits; attention and normalisation run at full "
-              "bandwidth",
+              "memory, no power or clock limits; bandwidth does not depend on the "
+              "pattern of access beyond the fractions given",
     .opts = params,
     .cost = cost,
 };

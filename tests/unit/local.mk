@@ -133,3 +133,9 @@ TESTS += tests/unit/test_aim
 endif
 tests_unit_test_aim_SOURCES = tests/unit/test_aim.c tests/unit/unit.h
 tests_unit_test_aim_LDADD = $(UNIT_LDADD)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_collective
+TESTS += tests/unit/test_collective
+endif
+tests_unit_test_collective_SOURCES = tests/unit/test_collective.c tests/unit/unit.h
+tests_unit_test_collective_LDADD = $(UNIT_LDADD) -lm
