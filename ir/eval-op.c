@@ -338,6 +338,8 @@ nmb__op_eval(nmb_run *run, const nmb_prog *p, nmb_id id, const nmb_tile *tile,
     c.out[i] = &p->tensor[o->out[i]];
   if (nmb_op_attr(o, "routing"))
     c.r = v->routing ? v->routing : &p->routing[nmb_op_int(o, "routing", 0)];
+  if (o->code == NMB_OP_GLINEAR && !tile) /* the space is that of the program's loads */
+    c.t.m1 = c.r->ntoken * c.r->topk;
   if (!eval_op[o->code])
     return nmb_fail(run, NMB_UNSUPPORTED, o->loc, "%s has no evaluation",
                     nmb_op_get(o->code)->name);

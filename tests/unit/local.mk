@@ -2,8 +2,10 @@
 UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
 # Values: formats, ops, programs.
 if HAVE_CUNIT
-check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing
-TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing
+check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
+  tests/unit/test_choice tests/unit/test_values
+TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
+  tests/unit/test_choice tests/unit/test_values
 endif
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/unit.h
 tests_unit_test_formats_LDADD = $(UNIT_LDADD) -lm
@@ -11,6 +13,10 @@ tests_unit_test_eval_SOURCES = tests/unit/test_eval.c tests/unit/unit.h tests/un
 tests_unit_test_eval_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_mixing_SOURCES = tests/unit/test_mixing.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_mixing_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/unit.h tests/unit/opbench.h
+tests_unit_test_choice_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_values_SOURCES = tests/unit/test_values.c tests/unit/unit.h
+tests_unit_test_values_LDADD = $(UNIT_LDADD) -lm
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_prog
 TESTS += tests/unit/test_prog
