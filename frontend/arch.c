@@ -15,7 +15,7 @@ static const char *const score_names[NMB__NSCORE] = {
     "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrt-softplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
-                                          "parallel2"};
+                                          "parallel2", "input"};
 static const char *const qk_names[] = {"none", "head", "full", "unit"};
 
 const char *
@@ -54,8 +54,8 @@ nmb__place(const builder *b, nmb__field f)
   return b->c.set[f].loc.file ? b->c.set[f].loc : b->top;
 }
 
-static nmb_status
-choose(const builder *b, nmb__field f, const char *const *names, int n, int64_t *out)
+nmb_status
+nmb__choose(const builder *b, nmb__field f, const char *const *names, int n, int64_t *out)
 {
   const char *s = b->c.set[f].s;
   for (int i = 0; i < n; i++)
@@ -181,11 +181,11 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   t->sink = I(b, SINK) || (window && I(b, WINDOW_SINK));
   t->clip = R(b, QKV_CLIP);
   t->v_scale = R(b, V_SCALE);
-  NMB_TRY(choose(b, NMB__F_O_BIAS, yes_no, 3, &t->o_bias));
+  NMB_TRY(nmb__choose(b, NMB__F_O_BIAS, yes_no, 3, &t->o_bias));
   if (t->o_bias == 2)
     t->o_bias = t->bias;
   if (I(b, QK_NORM_ON))
-    NMB_TRY(choose(b, NMB__F_QK_NORM, qk_names, 4, &t->qk_norm));
+    NMB_TRY(nmb__choose(b, NMB__F_QK_NORM, qk_names, 4, &t->qk_norm));
   double score;
   NMB_TRY(
       nmb__rope_resolve(b, t->mla ? t->d_rope : t->dk, window, &t->rope, &score));
@@ -293,6 +293,7 @@ attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
     t->chunk = I(b, CHUNK);
   }
   NMB_TRY(attn_resolve(b, local, nope || (I(b, NOPE_GLOBAL) && !local), t));
+  t->gate = I(b, ATTN_GATE);
   return nmb__attn_extras(b, layer, t);
 }
 
@@ -359,8 +360,8 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
   int64_t method;
   m->experts = I(b, EXPERTS);
   m->topk = I(b, TOPK);
-  NMB_TRY(choose(b, NMB__F_ROUTER, score_names, NMB__NSCORE, &m->score));
-  NMB_TRY(choose(b, NMB__F_TOPK_METHOD, methods, 3, &method));
+  NMB_TRY(nmb__choose(b, NMB__F_ROUTER, score_names, NMB__NSCORE, &m->score));
+  NMB_TRY(nmb__choose(b, NMB__F_TOPK_METHOD, methods, 3, &method));
   m->groups = method == 0 ? 1 : I(b, GROUPS);
   m->topk_groups = method == 0 ? 1 : I(b, TOPK_GROUPS);
   m->group_top = method == 2 ? 2 : 1;
@@ -380,6 +381,9 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
     m->expert.width = I(b, EXPERT_FFN);
   if (m->expert.width < 1)
     return nmb__need(b, NMB__F_EXPERT_FFN);
+  m->shared_gate = I(b, SHARED_GATE);
+  m->latent = I(b, LATENT);
+  m->latent_norm = I(b, LATENT_NORM);
   m->shared = m->expert;
   m->shared.bias = 0;
   m->shared.width = I(b, SHARED_FFN) ? I(b, SHARED_FFN) : I(b, SHARED) * m->expert.width;
@@ -411,21 +415,38 @@ static nmb_status
 layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
+  double scales[2];
   NMB_TRY(layer_lists(b, i));
   nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN),
                     .bias = I(b, FFN_BIAS),
                     .gated = I(b, GATED),
                     .limit = R(b, FFN_LIMIT)};
-  NMB_TRY(choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
-  NMB_TRY(choose(b, NMB__F_PLACE, place_names, 5, &l->place));
+  NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
+  NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 6, &l->place));
+  if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT))
+    l->place = NMB__PLACE_PRE;
   l->eps = R(b, EPS);
   l->norm_offset = R(b, NORM_OFFSET);
   l->residual = R(b, RESIDUAL_SCALE);
   l->sub_norm = I(b, SUB_NORM);
-  NMB_TRY(attention_resolve(b, i, &l->attn));
+  unsigned holds;
+  NMB_TRY(nmb__holds_resolve(b, i, &holds));
+  if (holds & NMB__HOLDS_MIXER)
+    NMB_TRY(nmb__mixer_resolve(b, &l->mixer));
+  if (holds & NMB__HOLDS_ATTN)
+    NMB_TRY(attention_resolve(b, i, &l->attn));
   NMB_TRY(nmb__layer_extras(b, i, l));
-  NMB_TRY(choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
+  NMB_TRY(nmb__scales_resolve(b, l, scales));
+  dense.gate_scale = scales[0];
+  dense.down_scale = scales[1];
+  if (!(holds & (NMB__HOLDS_FFN | NMB__HOLDS_DENSE | NMB__HOLDS_MOE)))
+    return NMB_OK;
+  NMB_TRY(nmb__choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
   NMB_TRY(routed(b, i, &moe));
+  if (!(holds & NMB__HOLDS_FFN))
+    moe = holds & NMB__HOLDS_MOE;
+  if (!moe && !I(b, EXPERTS) && I(b, SHARED_FFN)) /* the shared part is all there is */
+    dense.width = I(b, SHARED_FFN);
   if (l->attn.kv_from && I(b, KV_SHARED_WIDE))
     dense.width *= 2;
   l->beside = moe && I(b, MOE_BESIDE);
@@ -468,6 +489,9 @@ size_check(const builder *b)
     n += h * (double)(t->heads * (t->dk + t->dv) + t->kv_heads * (t->dk + t->dv));
     n +=
         (double)t->kv_rank * (double)(t->heads * (t->dk + t->dv)) + h * (double)t->q_rank;
+    const nmb__mixer *x = &l->mixer;
+    n += (h + (double)x->taps + (double)x->rank) * 4 *
+         ((double)x->heads * (double)(x->dk + x->dv) + (double)(x->groups * x->dk));
     n += 3 * h *
          (double)(l->ffn.width + l->moe.experts * l->moe.expert.width +
                   l->moe.shared.width);
@@ -480,11 +504,13 @@ size_check(const builder *b)
 
 /* What stands before the first and after the last layer. */
 static nmb_status
-ends_resolve(const builder *b, nmb__arch *a)
+ends_resolve(builder *b, nmb__arch *a)
 {
   static const char *const positions[] = {"rope", "learned", "alibi", "none"};
   int64_t kind;
-  NMB_TRY(choose(b, NMB__F_POSITION, positions, 4, &kind));
+  if (!strcmp(S(b, POSITION), "nope"))
+    S(b, POSITION) = "none";
+  NMB_TRY(nmb__choose(b, NMB__F_POSITION, positions, 4, &kind));
   if (kind == 1) {
     a->positions = (I(b, POSITION_ROWS) ? I(b, POSITION_ROWS) : I(b, CONTEXT));
     if (!a->positions)
@@ -516,7 +542,8 @@ resolve(builder *b)
   NMB_TRY(nmb__need(b, NMB__F_LAYERS));
   NMB_TRY(nmb__need(b, NMB__F_VOCAB));
   a->hidden = I(b, HIDDEN);
-  a->vocab = I(b, VOCAB);
+  a->vocab = (I(b, VOCAB) + I(b, VOCAB_MULTIPLE) - 1) / I(b, VOCAB_MULTIPLE) *
+             I(b, VOCAB_MULTIPLE);
   a->nlayer = I(b, LAYERS);
   a->tied = I(b, TIED);
   a->mtp = I(b, MTP);

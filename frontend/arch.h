@@ -32,4 +32,21 @@ nmb_status nmb__list_at(const builder *, nmb__field, int64_t i, const json_t **o
 /* What few families have.  attn: heads and window are set; layers before are done. */
 nmb_status nmb__attn_extras(const builder *, int64_t layer, nmb__attn *);
 nmb_status nmb__layer_extras(const builder *, int64_t layer, nmb__layer *);
+
+/* Which of `names` the text of the field is. */
+nmb_status nmb__choose(const builder *, nmb__field, const char *const *names, int n,
+                       int64_t *out);
+
+/* What a layer holds.  FFN: a network, routed or not as the settings say. */
+enum {
+  NMB__HOLDS_ATTN = 1,
+  NMB__HOLDS_MIXER = 2,
+  NMB__HOLDS_FFN = 4,
+  NMB__HOLDS_DENSE = 8,
+  NMB__HOLDS_MOE = 16
+};
+nmb_status nmb__holds_resolve(const builder *, int64_t layer, unsigned *out);
+nmb_status nmb__mixer_resolve(const builder *, nmb__mixer *);
+/* Factors of the layer's parts; ffn: on what its gate and down projections give. */
+nmb_status nmb__scales_resolve(const builder *, nmb__layer *, double ffn[2]);
 #endif

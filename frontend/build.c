@@ -246,8 +246,7 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
   if (t->clip > 0)
     nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
-  if (!strcmp(which, "v"))
-    scaled(m, y, t->v_scale);
+  scaled(m, y, *which == 'v' ? t->v_scale : *which == 'k' ? t->k_scale : t->q_scale);
   if (qk != NMB__QKNORM_NONE)
     y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d,
              act3(m, which, m->T, n, d));
@@ -345,11 +344,16 @@ attention(maker *m, nmb_id x)
   const nmb__attn *t = &m->l->attn;
   const int64_t n = t->heads * t->dv;
   nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
+  if (t->gate)
+    y = pointwise(m, "sigmoid",
+                  linear(m, "attn.gate", NMB__W_ATTN, x, n, m->a->hidden, t->bias,
+                         act3(m, "gate", m->T, t->heads, t->dv)),
+                  y, act3(m, "attn", m->T, t->heads, t->dv));
   if (m->l->sub_norm)
     y = norm(m, "attn.sub_norm", y, n, act3(m, "attn", m->T, t->heads, t->dv));
   const nmb_id o = linear(m, "attn.o", NMB__W_ATTN, y, m->a->hidden, t->heads * t->dv,
                           t->o_bias, act2(m, "o", m->T, m->a->hidden));
-  scaled(m, o, m->l->residual);
+  scaled(m, o, t->out_scale * m->l->residual);
   return o;
 }
 
@@ -372,6 +376,8 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   const nmb_id g = f->gated
                        ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
                        : NMB_NONE;
+  if (f->gated)
+    scaled(m, g, f->gate_scale);
   const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
   nmb_id y = act2(m, "inner", m->T, I);
   fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
@@ -379,7 +385,7 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
     y = norm(m, nmb_format(m->run, "%s.sub_norm", prefix), y, I,
              act2(m, "inner", m->T, I));
   const nmb_id d = linear(m, name[2], c, y, H, I, f->bias, act2(m, "down", m->T, H));
-  scaled(m, d, m->l->residual);
+  scaled(m, d, f->down_scale * m->l->residual);
   return d;
 }
 
@@ -418,23 +424,51 @@ static nmb_id
 experts(maker *m, nmb_id x, nmb_id routing)
 {
   const nmb__moe *e = &m->l->moe;
-  const int64_t H = m->a->hidden, I = e->expert.width, E = e->experts;
+  const int64_t H = m->a->hidden, N = e->latent ? e->latent : H, I = e->expert.width,
+                E = e->experts;
   nmb_id in[9] = {x};
   choice(m, x, routing, in + 1);
-  in[3] = weight(m, "moe.gate", NMB__W_EXPERT, 3, E, I, H);
-  in[4] = weight(m, "moe.up", NMB__W_EXPERT, 3, E, I, H);
-  in[5] = weight(m, "moe.down", NMB__W_EXPERT, 3, E, H, I);
+  if (e->latent)
+    in[0] = linear(m, "moe.latent_down", NMB__W_ROUTER, x, N, H, false,
+                   act2(m, "latent", m->T, N));
+  for (int i = 3; i < 9; i++)
+    in[i] = NMB_NONE;
+  if (e->expert.gated)
+    in[3] = weight(m, "moe.gate", NMB__W_EXPERT, 3, E, I, N);
+  in[4] = weight(m, "moe.up", NMB__W_EXPERT, 3, E, I, N);
+  in[5] = weight(m, "moe.down", NMB__W_EXPERT, 3, E, N, I);
   if (e->expert.bias) {
-    in[6] = weight(m, "moe.gate.bias", NMB__W_NORM, 2, E, I, 0);
+    if (e->expert.gated)
+      in[6] = weight(m, "moe.gate.bias", NMB__W_NORM, 2, E, I, 0);
     in[7] = weight(m, "moe.up.bias", NMB__W_NORM, 2, E, I, 0);
-    in[8] = weight(m, "moe.down.bias", NMB__W_NORM, 2, E, H, 0);
+    in[8] = weight(m, "moe.down.bias", NMB__W_NORM, 2, E, N, 0);
   }
-  const nmb_id y = act2(m, "routed", m->T, H);
-  const nmb_id op = op_add(m, NMB_OP_MOE, e->expert.bias ? 9 : 6, in, y);
+  nmb_id y = act2(m, "routed", m->T, N);
+  const nmb_id op = op_add(m, NMB_OP_MOE, 9, in, y);
   nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
   fn_attrs(m, op, &e->expert);
+  if (e->latent && e->latent_norm)
+    y = norm(m, "moe.latent_norm", y, N, act2(m, "routed", m->T, N));
+  if (e->latent)
+    y = linear(m, "moe.latent_up", NMB__W_ROUTER, y, H, N, false,
+               act2(m, "routed", m->T, H));
   scaled(m, y, m->l->residual);
   return y;
+}
+
+static nmb_id
+shared(maker *m, nmb_id x)
+{
+  const nmb__moe *e = &m->l->moe;
+  const int64_t H = m->a->hidden;
+  const nmb_id y = network(m, "shared", NMB__W_SHARED, &e->shared, x);
+  if (!e->shared_gate)
+    return y;
+  const nmb_id g = pointwise(m, "sigmoid",
+                             linear(m, "shared.score", NMB__W_ROUTER, x, 1, H, false,
+                                    act2(m, "share", m->T, 1)),
+                             NMB_NONE, act2(m, "share", m->T, 1));
+  return op2(m, NMB_OP_MUL, y, g, act2(m, "shared", m->T, H));
 }
 
 /* What the network adds to the hidden state, from its normed input. */
@@ -447,8 +481,7 @@ feed_forward(maker *m, nmb_id x, nmb_id routing)
   const nmb_id y = experts(m, x, routing);
   if (!l->moe.shared.width)
     return y;
-  return op2(m, NMB_OP_ADD, y, network(m, "shared", NMB__W_SHARED, &l->moe.shared, x),
-             act2(m, "routed", m->T, m->a->hidden));
+  return op2(m, NMB_OP_ADD, y, shared(m, x), act2(m, "routed", m->T, m->a->hidden));
 }
 
 static nmb_id
@@ -463,26 +496,54 @@ hidden_norm(maker *m, const char *name, nmb_id x)
   return norm(m, name, x, m->a->hidden, act2(m, "x", m->T, m->a->hidden));
 }
 
+/* Attention, a state mixer, or both on the same input. */
+static nmb_id
+mixing(maker *m, nmb_id x)
+{
+  if (!m->l->mixer.kind)
+    return attention(m, x);
+  const nmb_id y = nmb__build_mixer(m, x);
+  if (!m->l->attn.heads)
+    return y;
+  return op2(m, NMB_OP_ADD, y, attention(m, x), act2(m, "o", m->T, m->a->hidden));
+}
+
+/* skip * h + y */
+static nmb_id
+add_to(maker *m, nmb_id h, nmb_id y, double skip)
+{
+  const nmb_id out = add(m, h, y);
+  scaled(m, out, skip);
+  return out;
+}
+
 /* Norms and residual paths of a layer. */
 static nmb_id
 layer(maker *m, nmb_id h, nmb_id routing)
 {
-  const int64_t place = m->l->place;
-  const bool before = place != NMB__PLACE_POST;
+  const nmb__layer *l = m->l;
+  const int64_t place = l->place;
+  const bool before = place != NMB__PLACE_POST, input = place == NMB__PLACE_INPUT;
   const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
-  const nmb_id x = before ? hidden_norm(m, "attn.norm", h) : h;
-  nmb_id y = attention(m, x);
+  const bool mixes = l->attn.heads > 0 || l->mixer.kind;
+  if (!mixes)
+    return add(m, h, feed_forward(m, hidden_norm(m, "ffn.norm", h), routing));
+  nmb_id x = before ? hidden_norm(m, "attn.norm", h) : h;
+  nmb_id y = mixing(m, x);
   if (place == NMB__PLACE_PARALLEL || place == NMB__PLACE_PARALLEL2) {
     const nmb_id x2 = place == NMB__PLACE_PARALLEL ? x : hidden_norm(m, "ffn.norm", h);
     return add(m, add(m, h, y), feed_forward(m, x2, routing));
   }
   if (after)
     y = hidden_norm(m, "attn.post_norm", y);
-  h = add(m, h, y);
-  y = feed_forward(m, before ? hidden_norm(m, "ffn.norm", h) : h, routing);
+  h = add_to(m, input ? x : h, y, l->skip);
+  if (!l->ffn.width && !l->moe.experts)
+    return h;
+  x = before ? hidden_norm(m, "ffn.norm", h) : h;
+  y = feed_forward(m, x, routing);
   if (after)
     y = hidden_norm(m, "ffn.post_norm", y);
-  return add(m, h, y);
+  return add_to(m, input ? x : h, y, l->ffn_skip);
 }
 
 /* ----------------------------------------------------------------- blocks */
@@ -504,6 +565,15 @@ routing_add(maker *m, const nmb__routing_spec *spec, int number, nmb_id *out)
 static const char *
 block_name(const nmb__layer *l)
 {
+  if (l->mixer.kind) {
+    static const char *const names[][3] = {{"mixer", "mixer-dense", "mixer-moe"},
+                                           {"hybrid", "hybrid-dense", "hybrid-moe"}};
+    return names[l->attn.heads > 0][l->moe.experts ? 2 : l->ffn.width > 0];
+  }
+  if (!l->attn.heads)
+    return l->moe.experts ? "experts" : "ffn";
+  if (!l->ffn.width && !l->moe.experts)
+    return "attention";
   if (l->attn.window)
     return l->moe.experts ? "moe-window" : "dense-window";
   return l->moe.experts ? "moe" : "dense";

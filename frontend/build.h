@@ -47,4 +47,7 @@ nmb_id linear(maker *, const char *name, nmb__class, nmb_id x, int64_t n, int64_
 nmb_id pointwise(maker *, const char *fn, nmb_id x, nmb_id y, nmb_id out);
 /* Multiplies what the op that made `t` gives. */
 void scaled(maker *, nmb_id t, double scale);
+
+/* What the state mixer of the layer adds to the hidden state, from its normed input. */
+nmb_id nmb__build_mixer(maker *, nmb_id x);
 #endif

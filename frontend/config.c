@@ -263,6 +263,11 @@ list_read(const field_row *f, const json_t *v)
 static bool
 value_read(const field_row *f, const json_t *v, nmb__setting *s)
 {
+  if (f->type == INT && json_is_string(v) && !strcmp(json_string_value(v), "auto")) {
+    s->i = 0;
+    s->r = 0;
+    return f->lo <= 0;
+  }
   if (f->type == INT && json_is_array(v)) {
     if (!all_alike(v) && (!per_layer(f) || !list_read(f, v)))
       return false;
@@ -356,6 +361,23 @@ say_key(reader *r, const char *path, const char *key, const json_t *v, const key
 static nmb_status key_read(reader *r, const char *prefix, const char *key,
                            const json_t *v);
 
+/* A key of an object may have a row of its own: "object.key". */
+static const key_row *
+key_find_in(reader *r, const char *prefix, const char *key)
+{
+  const size_t n = strlen(prefix);
+  if (n > 1) {
+    size_t at = n - 1;
+    while (at > 0 && prefix[at - 1] != '.')
+      at--;
+    const key_row *row =
+        key_find(r->c->family, nmb_format(r->run, "%s%s", prefix + at, key));
+    if (row)
+      return row;
+  }
+  return key_find(r->c->family, key);
+}
+
 static nmb_status
 open_key(reader *r, const char *path, const char *key, const json_t *v)
 {
@@ -371,7 +393,7 @@ static nmb_status
 key_read(reader *r, const char *prefix, const char *key, const json_t *v)
 {
   const char *path = nmb_format(r->run, "%s%s", prefix, key);
-  const key_row *row = key_find(r->c->family, key);
+  const key_row *row = key_find_in(r, prefix, key);
   if (!row)
     return unknown_key(r, path, key);
   if (row->kind == K_OPEN)
@@ -422,8 +444,11 @@ type_of(const json_t *o)
   const json_t *t = json_object_get(o, "model_type");
   if (t)
     return json_string_value(t);
-  if (json_is_object(json_object_get(o, "ssm_cfg")))
-    return "mamba2"; /* the state-space authors' own files */
+  const json_t *ssm = json_object_get(o, "ssm_cfg"); /* Mamba's authors' own files */
+  if (json_is_object(ssm)) {
+    const char *layer = json_string_value(json_object_get(ssm, "layer"));
+    return layer && !strcmp(layer, "Mamba2") ? "mamba2-native" : "mamba-native";
+  }
   const char *a =
       json_string_value(json_array_get(json_object_get(o, "architectures"), 0));
   for (size_t i = 0; a && i < sizeof known / sizeof *known; i++)
@@ -435,16 +460,6 @@ type_of(const json_t *o)
 static nmb_status
 family_unknown(const reader *r, const char *type)
 {
-  static const char *const missing[][2] = {
-#define X(name, what) {name, what},
-#include "frontend/missing.def"
-#undef X
-  };
-  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-    if (!strcmp(missing[i][0], type))
-      return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
-                      "model_type '%s' needs %s, which the graph does not have", type,
-                      missing[i][1]);
   const char *names[NFAMILY];
   for (int i = 0; i < NFAMILY; i++)
     names[i] = families[i].name;

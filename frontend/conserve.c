@@ -52,6 +52,9 @@ nmb__conserve(nmb_run *run, const nmb__arch *a, const nmb_prog *p)
       {"bytes of caches read", (double)want.kv_bytes_read, have.kv_bytes_read_once, ks},
       {"bytes of caches written", (double)want.kv_bytes_written,
        have.kv_bytes_written_once, ks},
+      {"bytes of states read", (double)want.state_bytes, have.state_bytes_read_once, 0},
+      {"bytes of states written", (double)want.state_bytes,
+       have.state_bytes_written_once, 0},
   };
   nmb_status s = NMB_OK;
   for (size_t i = 0; s == NMB_OK && i < sizeof all / sizeof *all; i++)

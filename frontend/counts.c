@@ -237,7 +237,7 @@ static void
 pieces_moe(list *s, int64_t H)
 {
   const nmb__moe *m = &s->l->moe;
-  const int64_t I = m->expert.width, E = m->experts;
+  const int64_t I = m->expert.width, E = m->experts, N = m->latent ? m->latent : H;
   const nmb__part P = NMB__P_EXPERTS;
   matrix(s, "moe.router", NMB__P_ROUTER, NMB__W_ROUTER, E, H, m->router_bias);
   if (m->normed) {
@@ -248,32 +248,42 @@ pieces_moe(list *s, int64_t H)
     add(s, "moe.table", NMB__P_ROUTER, NMB__USE_LOOKUP, NMB__W_HASH, m->hash, m->topk, 1);
   if (m->select_bias)
     add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E, 1, 1);
-  add(s, "moe.gate", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, H, E);
-  add(s, "moe.up", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, H, E);
-  add(s, "moe.down", P, NMB__USE_ROUTED, NMB__W_EXPERT, H, I, E);
-  if (m->expert.bias) {
-    add(s, "moe.gate.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
-    add(s, "moe.up.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
-    add(s, "moe.down.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, H, 1, E);
+  if (m->latent) {
+    matrix(s, "moe.latent_down", P, NMB__W_ROUTER, N, H, 0);
+    if (m->latent_norm)
+      norm(s, "moe.latent_norm", P, N);
+    matrix(s, "moe.latent_up", P, NMB__W_ROUTER, H, N, 0);
   }
+  if (m->expert.gated)
+    add(s, "moe.gate", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, N, E);
+  add(s, "moe.up", P, NMB__USE_ROUTED, NMB__W_EXPERT, I, N, E);
+  add(s, "moe.down", P, NMB__USE_ROUTED, NMB__W_EXPERT, N, I, E);
+  if (m->expert.bias) {
+    if (m->expert.gated)
+      add(s, "moe.gate.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
+    add(s, "moe.up.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, I, 1, E);
+    add(s, "moe.down.bias", P, NMB__USE_ROUTED_VECTOR, NMB__W_NORM, N, 1, E);
+  }
+  if (m->shared.width && m->shared_gate)
+    matrix(s, "shared.score", NMB__P_SHARED, NMB__W_ROUTER, 1, H, 0);
   if (m->shared.width)
     pieces_ffn(s, "shared", NMB__P_SHARED, NMB__W_SHARED, &m->shared, H);
 }
 
 static void
-pieces_layer(list *s, int64_t H)
+mixer_piece(void *to, const char *name, nmb__use use, nmb__class c, int64_t rows,
+            int64_t cols)
+{
+  add(to, name, NMB__P_MIXER, use, c, rows, cols, 1);
+}
+
+static void
+pieces_attention(list *s, int64_t H)
 {
   const nmb__attn *t = &s->l->attn;
-  const int64_t place = s->l->place;
-  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
-  if (place != NMB__PLACE_POST)
-    norm(s, "attn.norm", NMB__P_NORM, H);
-  if (after)
-    norm(s, "attn.post_norm", NMB__P_NORM, H);
-  if (s->l->hyper) {
-    pieces_hyper(s, "attn", s->l->hyper, H);
-    pieces_hyper(s, "ffn", s->l->hyper, H);
-  }
+  const int64_t n = t->heads * t->dv;
+  if (!t->heads)
+    return;
   if (t->latent)
     pieces_latent(s, H);
   else if (t->mla)
@@ -281,15 +291,39 @@ pieces_layer(list *s, int64_t H)
   else
     pieces_heads(s, H);
   pieces_index(s, H);
+  if (t->gate)
+    matrix(s, "attn.gate", NMB__P_ATTN, NMB__W_ATTN, n, H, t->bias);
   if (s->l->sub_norm)
-    norm(s, "attn.sub_norm", NMB__P_NORM, t->heads * t->dv);
+    norm(s, "attn.sub_norm", NMB__P_NORM, n);
   if (!t->latent)
-    matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, t->heads * t->dv, t->o_bias);
+    matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, n, t->o_bias);
+}
+
+static void
+pieces_layer(list *s, int64_t H)
+{
+  const nmb__layer *l = s->l;
+  const int64_t place = l->place;
+  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
+  const bool mixes = l->attn.heads || l->mixer.kind;
+  if (mixes && place != NMB__PLACE_POST)
+    norm(s, "attn.norm", NMB__P_NORM, H);
+  if (mixes && after)
+    norm(s, "attn.post_norm", NMB__P_NORM, H);
+  if (l->hyper) {
+    pieces_hyper(s, "attn", l->hyper, H);
+    pieces_hyper(s, "ffn", l->hyper, H);
+  }
+  if (l->mixer.kind)
+    nmb__mixer_pieces(s->run, &l->mixer, H, mixer_piece, s);
+  pieces_attention(s, H);
+  if (!l->ffn.width && !l->moe.experts)
+    return;
   if (place != NMB__PLACE_POST && place != NMB__PLACE_PARALLEL)
     norm(s, "ffn.norm", NMB__P_NORM, H);
   if (after)
     norm(s, "ffn.post_norm", NMB__P_NORM, H);
-  if (s->l->moe.experts)
+  if (l->moe.experts)
     pieces_moe(s, H);
   if (s->l->beside) { /* each part has norms of its own around it */
     norm(s, "ffn.own_norm", NMB__P_NORM, H);
@@ -363,6 +397,8 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
 {
   for (int i = 0; i < n; i++) {
     const int64_t one = v[i].rows * v[i].cols;
+    if (v[i].use == NMB__USE_CONSTANT)
+      continue;
     p->part[v[i].part] += times * one * v[i].copies;
     const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
     p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
@@ -403,7 +439,8 @@ mtp_params(nmb_run *run, const nmb__arch *a)
   int64_t n = 2 * a->hidden * a->hidden + 3 * a->hidden;
   const int np = nmb__pieces(run, a, a->distinct[a->nlayer - 1], &v);
   for (int i = 0; i < np; i++)
-    n += v[i].rows * v[i].cols * v[i].copies;
+    if (v[i].use != NMB__USE_CONSTANT)
+      n += v[i].rows * v[i].cols * v[i].copies;
   return a->mtp * n;
 }
 
@@ -418,6 +455,7 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
   for (int i = 0; i < a->nlayer; i++) {
     int64_t grows;
     times[a->distinct[i]]++;
+    p->state_elements += nmb__state_elements(&a->layer[i].mixer);
     p->kv_elements += kv_elements(&a->layer[i], &grows);
     p->kv_elements_unwindowed += grows;
   }
@@ -531,6 +569,16 @@ step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cach
   }
 }
 
+/* States are as their tensors say: fp32, unless the program has them otherwise. */
+static void
+step_mixer(const setting *s, const nmb__mixer *t, int64_t times, nmb__counts *c)
+{
+  const nmb__format f = format_of(s, "state.mixer", (nmb__format){NMB_DT_F32, 0});
+  const int64_t n = s->spec.batch * nmb__state_elements(t);
+  c->macs += (double)times * (double)s->spec.batch * nmb__mixer_macs(t, s->spec.fresh);
+  c->state_bytes += times * nmb_bytes(f.dtype, f.group, n);
+}
+
 static void
 step_ends(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
 {
@@ -592,7 +640,9 @@ step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
       s->reached = expected(&l->moe, (double)(s->spec.batch * s->spec.fresh));
     const int n = nmb__pieces(run, a, d, &v);
     step_pieces(s, v, n, times[d], seen, l->moe.topk, c);
-    step_attention(s, &l->attn, times[d], seen, c);
+    if (l->attn.heads)
+      step_attention(s, &l->attn, times[d], seen, c);
+    step_mixer(s, &l->mixer, times[d], c);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #define NMB__PART_MAP(X)                                                                 \
   X(EMBED, "embedding")                                                                  \
-  X(ATTN, "attention") X(NORM, "norms") X(FFN, "ffn") X(ROUTER, "router")                \
+  X(ATTN, "attention") X(MIXER, "mixer") X(NORM, "norms") X(FFN, "ffn") X(ROUTER, "router")                \
       X(EXPERTS, "experts") X(SHARED, "shared_experts") X(HEAD, "head")
 typedef enum nmb__part {
 #define X(id, name) NMB__P_##id,
@@ -26,6 +26,7 @@ typedef enum nmb__use {
   NMB__USE_LAST,         /* a matrix, once for each sequence */
   NMB__USE_CACHE,        /* a matrix, once for each cached position unless absorbed */
   NMB__USE_LOOKUP,       /* a table of which each token reads a row */
+  NMB__USE_CONSTANT,     /* a vector that follows from the layer's number: no parameter */
   NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;
@@ -43,6 +44,15 @@ NMB_API int64_t nmb__piece_bytes(const nmb__piece *); /* as stored, all copies *
  * A tied head has no weight of its own: its piece is not listed. */
 NMB_API int nmb__pieces(nmb_run *, const nmb__arch *, int distinct,
                         const nmb__piece **out);
+
+/* The weights of a mixer, one by one; names start with "mixer.". */
+typedef void (*nmb__piece_sink)(void *, const char *name, nmb__use, nmb__class,
+                                int64_t rows, int64_t cols);
+void nmb__mixer_pieces(nmb_run *, const nmb__mixer *, int64_t hidden, nmb__piece_sink,
+                       void *to);
+int64_t nmb__state_elements(const nmb__mixer *); /* of a sequence */
+/* Of the state alone, for one sequence; projections and convolutions are weights. */
+double nmb__mixer_macs(const nmb__mixer *, int64_t fresh);
 
 typedef struct nmb__params {
   int64_t part[NMB__NPART], active_part[NMB__NPART];
@@ -64,6 +74,7 @@ typedef struct nmb__counts {
   int64_t weight_bytes_touched; /* experts that are reached, rows that are looked up */
   int64_t kv_bytes;             /* caches as long as the step needs them */
   int64_t kv_bytes_read, kv_bytes_written;
+  int64_t state_bytes; /* of recurrences and convolutions; a step reads and writes them */
 } nmb__counts;
 /* The program gives the step, the routing and the formats, not the work. */
 NMB_API void nmb__arch_counts(nmb_run *, const nmb__arch *, const nmb_prog *,

@@ -22,7 +22,8 @@ enum {
   NMB__PLACE_POST,
   NMB__PLACE_SANDWICH,
   NMB__PLACE_PARALLEL,
-  NMB__PLACE_PARALLEL2
+  NMB__PLACE_PARALLEL2,
+  NMB__PLACE_INPUT /* the norm's output is what the layer adds to */
 };
 /* UNIT: over each head without weights, on layers that rotate only */
 enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL, NMB__QKNORM_UNIT };
@@ -86,17 +87,50 @@ typedef struct nmb__attn {
   int64_t latent, compress, o_groups, o_rank;
   int64_t alibi;        /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
+  int64_t gate;                     /* boolean: the output times sigmoid(gate of x) */
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
+  double q_scale, k_scale, out_scale;
   nmb__rope rope;
   /* queries times 1 + stretch * ln(1 + floor((position + from) / every)); 0: not */
   double stretch;
   int64_t stretch_every, stretch_from;
 } nmb__attn;
 
+/* State mixers: all but Mamba's first form read queries, keys and values from
+ * projections of the input. */
+enum {
+  NMB__MIX_NONE,
+  NMB__MIX_MAMBA,    /* Mamba, arXiv:2312.00752 */
+  NMB__MIX_SSD,      /* Mamba-2, arXiv:2405.21060 */
+  NMB__MIX_DELTA,    /* gated DeltaNet, arXiv:2412.06464 */
+  NMB__MIX_KDA,      /* Kimi delta attention, arXiv:2510.26692 */
+  NMB__MIX_LIGHTNING /* arXiv:2501.08313 */
+};
+/* Norm of what the state gives: after its product with the gate, or before. */
+enum { NMB__MIXNORM_NONE, NMB__MIXNORM_AFTER, NMB__MIXNORM_BEFORE };
+/* Norms of Mamba's step, keys and queries: without weights, or with. */
+enum { NMB__INNER_NONE, NMB__INNER_UNIT, NMB__INNER_LEARNED };
+
+typedef struct nmb__mixer {
+  int64_t kind;
+  int64_t heads, groups;        /* of the state; of queries and keys */
+  int64_t dk, dv;               /* width of a key and a value of a head */
+  int64_t taps, conv_bias;      /* convolution of queries, keys, values; 0 taps: none */
+  int64_t bias, o_bias;         /* booleans */
+  int64_t rank, gate_rank;      /* of the step (or decay) and the gate; 0: full */
+  int64_t norm, norm_width;     /* columns that are normed together */
+  int64_t norm_shared;          /* boolean: one weight for all of these */
+  int64_t inner_norm, gate_act; /* gate_act 1: sigmoid, else silu */
+  int64_t chunk;                /* tokens of a block in prefill */
+  double bound;                 /* least logarithm of the decay; 0: none */
+  double z_scale, x_scale, b_scale, c_scale, dt_scale, out_scale;
+} nmb__mixer;
+
 typedef struct nmb__ffn {
   int64_t width, act, bias;
   int64_t gated; /* fn(gate) * up; else fn(up) */
   double limit;
+  double gate_scale, down_scale; /* factors on what these give */
 } nmb__ffn;
 
 typedef struct nmb__moe {
@@ -109,12 +143,14 @@ typedef struct nmb__moe {
   double scale;
   nmb__ffn expert;
   nmb__ffn shared; /* width 0: none */
+  int64_t shared_gate;         /* boolean: shared experts times sigmoid(one gate of x) */
+  int64_t latent, latent_norm; /* width that experts work in; 0: hidden */
 } nmb__moe;
 
 /* Tensors are stored in a format by class. */
 #define NMB__CLASS_MAP(X)                                                                \
   X(NORM, "norm")                                                                        \
-  X(ATTN, "attention") X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router")           \
+  X(ATTN, "attention") X(MIXER, "mixer") X(MLA_DOWN, "latent") X(FFN, "ffn") X(ROUTER, "router")           \
       X(EXPERT, "experts") X(SHARED, "shared") X(SELECT, "selection bias")               \
       X(INDEX, "indexer") X(POOL, "pooling") X(STREAM, "streams") X(HASH, "token table")
 typedef enum nmb__class {
@@ -139,11 +175,12 @@ typedef struct nmb__scheme {
   int64_t flat, second; /* blocks over the elements as they lie; scales that share one */
   int64_t column_bytes, matrix_bytes; /* for each column, once */
 } nmb__scheme;
-enum { NMB__NMODULE = 40 }; /* rows of modules.def, at most */
+enum { NMB__NMODULE = 48 }; /* rows of modules.def, at most */
 
 typedef struct nmb__layer {
-  nmb__attn attn;
-  nmb__ffn ffn; /* width 0: none */
+  nmb__attn attn;   /* heads 0: none */
+  nmb__mixer mixer; /* beside attention if there are both */
+  nmb__ffn ffn;     /* width 0: none */
   nmb__moe moe;
   int64_t norm, place, sub_norm;
   int64_t beside;       /* boolean: the dense network stands beside the experts */
@@ -155,6 +192,7 @@ typedef struct nmb__layer {
   int64_t ple, ple_rows; /* width and rows of the layer's own embedding */
   int64_t scalar;        /* boolean: a learned factor on the layer's output */
   double eps, norm_offset, residual;              /* residual: factor on what is added */
+  double skip, ffn_skip; /* factors on what is added to, before attention and network */
   int64_t dtype[NMB__NCLASS], group[NMB__NCLASS]; /* of weights that are not quantised */
   int64_t scheme[NMB__NMODULE]; /* by row of modules.def: 1 + number; 0: not quantised */
 } nmb__layer;

@@ -47,7 +47,10 @@ grouped(nmb_prog *p, nmb_id moe, const char *name, nmb_id x, nmb_id w, nmb_id bi
 static void
 lower(nmb_prog *p, nmb_id id)
 {
-  const nmb_op o = p->op[id]; /* x w idx gate up down [biases] */
+  /* x w idx [gate] up down [biases]: without gates there are 5 or, with biases, 7 */
+  const nmb_op o = p->op[id];
+  const bool gated = o.nin == 6 || o.nin == 9;
+  const nmb_id *w = o.in + 3 + gated, *b = o.in + 5 + 2 * gated; /* of up, down */
   const nmb_attr routing = *nmb_op_attr(&o, "routing");
   const nmb_routing *r = &p->routing[routing.i];
   const bool bias = o.nin > 6;
@@ -55,14 +58,17 @@ lower(nmb_prog *p, nmb_id id)
   const nmb_id x = rows_tensor(p, o.in[0], "routed_x", R, H);
   nmb_op_attr_set(p, insert(p, id, NMB_OP_PERMUTE, 2, (nmb_id[]){o.in[0], o.in[2]}, x),
                   routing);
-  const nmb_id g = grouped(p, id, "routed_gate", x, o.in[3], bias ? o.in[6] : NMB_NONE);
-  const nmb_id u = grouped(p, id, "routed_up", x, o.in[4], bias ? o.in[7] : NMB_NONE);
-  const nmb_id a = rows_tensor(p, g, "routed_inner", R, p->tensor[g].dim[1]);
-  const nmb_id glu = insert(p, id, NMB_OP_GLU, 2, (nmb_id[]){g, u}, a);
+  const nmb_id g =
+      gated ? grouped(p, id, "routed_gate", x, o.in[3], bias ? o.in[6] : NMB_NONE)
+            : NMB_NONE;
+  const nmb_id u = grouped(p, id, "routed_up", x, w[0], bias ? b[0] : NMB_NONE);
+  const nmb_id a = rows_tensor(p, u, "routed_inner", R, p->tensor[u].dim[1]);
+  const nmb_id glu =
+      insert(p, id, gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, a);
   nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "fn"));
   if (nmb_op_attr(&o, "limit"))
     nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "limit"));
-  const nmb_id d = grouped(p, id, "routed_down", a, o.in[5], bias ? o.in[8] : NMB_NONE);
+  const nmb_id d = grouped(p, id, "routed_down", a, w[1], bias ? b[1] : NMB_NONE);
   const nmb_id c =
       insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, o.in[1], o.in[2]}, o.out[0]);
   nmb_op_attr_set(p, c, routing);

@@ -145,3 +145,51 @@ TESTS += tests/unit/test_collective
 endif
 tests_unit_test_collective_SOURCES = tests/unit/test_collective.c tests/unit/unit.h
 tests_unit_test_collective_LDADD = $(UNIT_LDADD) -lm
+EXTRA_DIST += tests/data/tiny/bitnet.json \
+  tests/data/tiny/bloom.json \
+  tests/data/tiny/cohere.json \
+  tests/data/tiny/dbrx.json \
+  tests/data/tiny/deepseek_v2.json \
+  tests/data/tiny/deepseek_v2_lite.json \
+  tests/data/tiny/deepseek_v3.json \
+  tests/data/tiny/falcon.json \
+  tests/data/tiny/falcon_h1.json \
+  tests/data/tiny/falcon_mamba.json \
+  tests/data/tiny/gemma2.json \
+  tests/data/tiny/gemma3.json \
+  tests/data/tiny/glm4_moe.json \
+  tests/data/tiny/gpt2.json \
+  tests/data/tiny/gpt_oss.json \
+  tests/data/tiny/gptj.json \
+  tests/data/tiny/granite.json \
+  tests/data/tiny/granitemoehybrid.json \
+  tests/data/tiny/grok1.json \
+  tests/data/tiny/hunyuan.json \
+  tests/data/tiny/jamba.json \
+  tests/data/tiny/kimi_k2.json \
+  tests/data/tiny/kimi_linear.json \
+  tests/data/tiny/llama.json \
+  tests/data/tiny/mamba.json \
+  tests/data/tiny/mamba2.json \
+  tests/data/tiny/mamba2_native.json \
+  tests/data/tiny/mimo_v2.json \
+  tests/data/tiny/minimax_m2.json \
+  tests/data/tiny/minimax_text_01.json \
+  tests/data/tiny/mistral.json \
+  tests/data/tiny/mixtral.json \
+  tests/data/tiny/nemotron3.json \
+  tests/data/tiny/nemotron_h.json \
+  tests/data/tiny/olmo2.json \
+  tests/data/tiny/olmoe.json \
+  tests/data/tiny/opt.json \
+  tests/data/tiny/phi3.json \
+  tests/data/tiny/phi3_long.json \
+  tests/data/tiny/phi4_mini.json \
+  tests/data/tiny/phimoe.json \
+  tests/data/tiny/qwen2.json \
+  tests/data/tiny/qwen3.json \
+  tests/data/tiny/qwen3_5.json \
+  tests/data/tiny/qwen3_5_moe.json \
+  tests/data/tiny/qwen3_moe.json \
+  tests/data/tiny/qwen3_next.json \
+  tests/data/tiny/starcoder2.json

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
+#include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/plugin.h"
@@ -52,7 +54,10 @@ one(const char *model, const char *machine, nmb_step_spec spec, const char *pipe
 
 static const char *const models[] = {"olmoe-1b-7b",      "gpt-oss-20b",    "deepseek-v2-lite",
                                      "qwen3-30b-a3b",    "mixtral-8x7b",   "llama-3.1-8b",
-                                     "gemma-2-9b",       "opt-6.7b",       "qwen2.5-0.5b"};
+                                     "gemma-2-9b",       "opt-6.7b",       "qwen2.5-0.5b",
+                                     "qwen3-next",       "falcon-h1",        "ai21-jamba",
+                                     "mamba2-2.7b",      "nvidia-nemotron",  "minimax-text-01",
+                                     "granite-4.0",      "qwen3.5-35b"};
 enum { NMODEL = sizeof models / sizeof *models };
 #define AFTER                                                                            \
   ",fuse-none,dispatch-rule,map-rowmajor,sched-inorder,mem-bump,emit-queues"
@@ -74,6 +79,30 @@ test_in_memory(void)
   for (int i = 0; i < NMODEL; i++)
     one(models[i], "aim-gddr6-x32", (nmb_step_spec){NMB_DECODE, 8, 1, 1000},
         "legalize,mla-absorb,moe-lower,quantize{weights=bf16}" AFTER);
+}
+
+/* A small model of each family, over a grid of batches and contexts. */
+static void
+test_families(void)
+{
+  static const nmb_step_spec grid[] = {
+      {NMB_DECODE, 1, 1, 0},  {NMB_DECODE, 3, 1, 5},   {NMB_DECODE, 2, 4, 17},
+      {NMB_PREFILL, 1, 3, 0}, {NMB_PREFILL, 3, 11, 0}, {NMB_PREFILL, 2, 5, 9}};
+  char pattern[4096];
+  glob_t g;
+  const char *dir = getenv("srcdir");
+  snprintf(pattern, sizeof pattern, "%s/tests/data/tiny/*.json", dir ? dir : ".");
+  CU_ASSERT_EQUAL_FATAL(glob(pattern, 0, NULL, &g), 0);
+  CU_ASSERT_TRUE(g.gl_pathc >= 40);
+  for (size_t i = 0; i < g.gl_pathc; i++)
+    for (size_t j = 0; j < sizeof grid / sizeof *grid; j++) {
+      one(g.gl_pathv[i], "gpu-a100-x2", grid[j],
+          "legalize,mla-absorb,moe-lower,fuse-epilogue,dispatch-rule,map-rowmajor,"
+          "sched-overlap,mem-bestfit,emit-queues");
+      one(g.gl_pathv[i], "hbm3-attacc-x1", grid[j],
+          "legalize,moe-lower,quantize{weights=bf16}" AFTER);
+    }
+  globfree(&g);
 }
 
 /* The check must be able to fail. */
@@ -99,4 +128,5 @@ test_fails(void)
 
 UNIT_MAIN("conserve", {"code for a host does what the file asks for", test_host},
           {"code for banks does what the file asks for", test_in_memory},
+          {"code of every family, over batches and contexts", test_families},
           {"code for another model is found out", test_fails})

@@ -6,6 +6,7 @@
 
 #include "base/plugin.h"
 #include "base/run.h"
+#include "frontend/counts.h"
 #include "ir/census.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
@@ -151,5 +152,37 @@ test_verifier(void)
   broken("weight %d : bf16[4,1]", "weight %d : bf16[2,1]", "the second input");
 }
 
-UNIT_MAIN("mixers", {"convolution and scan on all kinds of machines", test_machines},
+/* Totals that were published, or that the tensors of the checkpoint add up to. */
+static void
+test_totals(void)
+{
+  static const struct {
+    const char *model;
+    int64_t total, active, state;
+  } rows[] = {
+      /* model card, and the shapes of transformers' modelling code: 36 layers with
+       * 32 x 128 x 128 and three inputs of 8192 channels */
+      {"qwen3-next", 79674391296, 3874929408, 36 * (32 * 128 * 128 + 3 * 8192)},
+      {"ai21-jamba", 51570323328, 12110311296, 28 * (8192 * 16 + 3 * 8192)},
+      {"mamba2-2.7b", 2702599680, 2702599680, 64 * (80 * 64 * 128 + 3 * (5120 + 256))},
+      {"mamba-codestral", 7285403648, 7285403648, 64 * (128 * 64 * 128 + 3 * 10240)},
+      {"falcon-h1", 521411104, 521411104, 36 * (24 * 64 * 128 + 3 * (1536 + 256))},
+      {"minimax-text-01", 456089655296, 0, 70 * (64 * 128 * 128)},
+      {"nvidia-nemotron-3", 31577940288, 0, 23 * (64 * 64 * 128 + 3 * (4096 + 2048))},
+  };
+  nmb_run *run = nmb__run_open(NULL);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const nmb__arch *a;
+    nmb__params p;
+    CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, rows[i].model, &a), NMB_OK);
+    nmb__arch_params(run, a, &p);
+    CU_ASSERT_EQUAL(p.total, rows[i].total);
+    CU_ASSERT_TRUE(!rows[i].active || p.active == rows[i].active);
+    CU_ASSERT_EQUAL(p.state_elements, rows[i].state);
+  }
+  nmb__run_close(run);
+}
+
+UNIT_MAIN("mixers", {"parameters and states of published models", test_totals},
+          {"convolution and scan on all kinds of machines", test_machines},
           {"broken programs are found out", test_verifier})
