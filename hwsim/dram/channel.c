@@ -108,8 +108,9 @@ nmb__dramch_raw(const nmb_dramch *ch, nmb_id c, int bank)
         t = r;
       continue;
     }
-    const int first = nmb__dram_first(d, k->scope, bank), n = d->below[k->scope];
-    for (int b = first; b < first + n; b += d->below[l]) {
+    const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
+    const int step = d->below[l] > all.step ? d->below[l] : all.step;
+    for (int b = all.first; b < all.end; b += step) {
       const int64_t r = ch->ready[(size_t)d->node[b][l] * (size_t)d->stride + (size_t)c];
       if (r > t)
         t = r;
@@ -190,8 +191,9 @@ mark(nmb_dramch *ch, nmb_id c, int bank, int64_t t)
     if (!(d->touch[c] >> l & 1))
       continue;
     if (l > (int)k->scope) {
-      const int first = nmb__dram_first(d, k->scope, bank);
-      for (int b = first; b < first + d->below[k->scope]; b += d->below[l])
+      const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
+      const int step = d->below[l] > all.step ? d->below[l] : all.step;
+      for (int b = all.first; b < all.end; b += step)
         mark_part(ch, c, l, b, t);
       continue;
     }
@@ -215,8 +217,8 @@ act(nmb_dramch *ch, const nmb_dram_cmd *k, int bank, int64_t row)
     state = row;
   else if (k->does & NMB_DRAM_BEGINS)
     state = HALF(row);
-  const int first = nmb__dram_first(d, k->scope, bank);
-  for (int b = first; b < first + d->below[k->scope]; b++)
+  const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
+  for (int b = all.first; b < all.end; b += all.step)
     ch->row[k->buffer][b] = state;
 }
 
@@ -274,18 +276,29 @@ next_in_mode(const nmb_dramch *ch, nmb_id c, int bank, int64_t row)
   const int64_t *state = ch->row[k->buffer];
   if (k->scope == NMB_DRAM_BANK)
     return bank_needs(ch, k, c, state[bank], row);
-  const int first = nmb__dram_first(d, k->scope, bank), n = d->below[k->scope];
+  const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
   nmb_id need = c;
   bool mixed = false;
-  for (int b = first; b < first + n; b++) {
+  for (int b = all.first; b < all.end; b += all.step) {
     const nmb_id x = bank_needs(ch, k, c, state[b], row);
     if (x == d->closer[c] && x != c)
       return x;
-    mixed |= b > first && x != need;
+    mixed |= b > all.first && x != need;
     need = x;
   }
   /* some banks are open: an all-bank activate needs all of them closed */
   return mixed ? d->closer[c] : need;
+}
+
+/* A refresh needs the second row buffers closed, too. */
+static bool
+second_open(const nmb_dramch *ch, const nmb_dram_cmd *k, int bank)
+{
+  const nmb__dram_banks all = nmb__dram_banks_of(ch->d, k, bank);
+  for (int b = all.first; b < all.end; b += all.step)
+    if (ch->row[1][b] != CLOSED)
+      return true;
+  return false;
 }
 
 nmb_id
@@ -294,6 +307,9 @@ nmb_dramch_next(const nmb_dramch *ch, nmb_id c, int bank, int64_t row)
   const nmb_dram_cmd *k = &ch->d->info.cmd[c];
   if (k->mode != NMB_NONE && k->mode != ch->mode && !(k->does & NMB_DRAM_SWITCHES))
     return ch->d->switcher[c];
+  if (k->does & NMB_DRAM_REFRESHES && ch->d->closer2[c] != NMB_NONE &&
+      second_open(ch, k, bank))
+    return ch->d->closer2[c];
   return next_in_mode(ch, c, bank, row);
 }
 
@@ -344,7 +360,9 @@ nmb_dramch_step(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t at)
     const bool sw = n != c && ch->d->info.cmd[n].does & NMB_DRAM_SWITCHES;
     const int64_t t = sw ? switch_ready(ch, n, c, bank, row, from)
                          : nmb_dramch_ready(ch, n, bank, from);
-    if (t >= ch->due) {
+    /* one that falls due while what waited for another is under way comes after it, or
+     * an all-bank command might wait for ever */
+    if (t >= ch->due && (planned < 0 || ch->due <= planned)) {
       if (planned < 0) {
         planned = t;
         held = n;
@@ -353,9 +371,9 @@ nmb_dramch_step(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t at)
       continue;
     }
     nmb_dramch_issue(ch, n, bank, row, t);
-    if (planned >= 0 && (n == c || held != c)) {
+    if (planned >= 0 && held != NMB_NONE && (n == c || held != c)) {
       ch->stall += t - planned;
-      planned = -1;
+      held = NMB_NONE;
     }
     if (n == c)
       return t;

@@ -130,12 +130,13 @@ marks(nmb_run *own, work *w)
 /* The command that does `does` (and of `mask` nothing else) in the same scope, or in the
  * nearest narrower one, and the same row buffer. */
 static int16_t
-helper(const nmb_dram *d, int c, unsigned does, unsigned mask)
+helper(const nmb_dram *d, int c, int buffer, unsigned does, unsigned mask)
 {
   int best = NMB_NONE;
   for (int i = 0; i < d->info.ncmd; i++) {
     const nmb_dram_cmd *h = &d->info.cmd[i], *k = &d->info.cmd[c];
-    if ((h->does & mask) != does || h->buffer != k->buffer || h->scope != k->scope)
+    if ((h->does & mask) != does || h->buffer != buffer || h->scope != k->scope ||
+        h->inner != k->inner)
       continue;
     if (best == NMB_NONE)
       best = i;
@@ -150,13 +151,15 @@ helpers(nmb_dram *d)
                         NMB_DRAM_BEGINS | NMB_DRAM_REFRESHES | NMB_DRAM_SWITCHES;
   for (int c = 0; c < d->info.ncmd; c++) {
     const nmb_dram_cmd *k = &d->info.cmd[c];
-    const int16_t begin = helper(d, c, NMB_DRAM_BEGINS, mask);
-    const int16_t open = helper(d, c, NMB_DRAM_OPENS, mask);
+    const int16_t begin = helper(d, c, k->buffer, NMB_DRAM_BEGINS, mask);
+    const int16_t open = helper(d, c, k->buffer, NMB_DRAM_OPENS, mask);
     d->opener[c] = begin != NMB_NONE ? begin : open;
     d->finisher[c] = begin != NMB_NONE ? open : NMB_NONE;
-    d->closer[c] = helper(d, c, NMB_DRAM_CLOSES, mask);
+    d->closer[c] = helper(d, c, k->buffer, NMB_DRAM_CLOSES, mask);
+    d->closer2[c] =
+        k->does & NMB_DRAM_REFRESHES ? helper(d, c, 1, NMB_DRAM_CLOSES, mask) : NMB_NONE;
     d->auto_close[c] = k->does & (NMB_DRAM_READS | NMB_DRAM_WRITES)
-                           ? helper(d, c, k->does | NMB_DRAM_CLOSES, mask)
+                           ? helper(d, c, k->buffer, k->does | NMB_DRAM_CLOSES, mask)
                            : NMB_NONE;
     d->switcher[c] = NMB_NONE;
     for (int i = 0; i < d->info.ncmd && k->mode != NMB_NONE; i++)

@@ -37,8 +37,8 @@ closes_held(const nmb__ctl *c, const nmb__req *r, nmb_id cmd)
   const nmb_dram_cmd *k = &c->d->info.cmd[cmd];
   if (!(k->does & NMB_DRAM_CLOSES) || c->active.n == 0)
     return false;
-  const int first = nmb__dram_first(c->d, k->scope, r->bank);
-  for (int b = first; b < first + c->d->below[k->scope]; b++)
+  const nmb__dram_banks all = nmb__dram_banks_of(c->d, k, r->bank);
+  for (int b = all.first; b < all.end; b += all.step)
     if (c->held[b] > 0)
       return true;
   return false;
@@ -132,8 +132,8 @@ note_access(nmb__ctl *c, const nmb__req *r, nmb_id cmd)
   if (c->conf->cap <= 0)
     return;
   if (k->does & NMB_DRAM_CLOSES) {
-    const int first = nmb__dram_first(c->d, k->scope, r->bank);
-    for (int b = first; b < first + c->d->below[k->scope]; b++) {
+    const nmb__dram_banks all = nmb__dram_banks_of(c->d, k, r->bank);
+    for (int b = all.first; b < all.end; b += all.step) {
       if (c->accesses[b] >= c->conf->cap && !c->precharging[b])
         c->hot--;
       c->accesses[b] = 0;
@@ -233,6 +233,8 @@ nmb__issue(nmb__ctl *c, nmb__pick p)
   nmb__req *r = &p.q->v[p.i], old;
   const nmb_id cmd = p.plain ? p.cmd : upgraded(c, r, p.cmd);
   const unsigned does = c->d->info.cmd[cmd].does;
+  if (r->k >= 0)
+    c->served = c->clk;
   count_row(c, r);
   nmb_dramch_issue(c->ch, cmd, r->bank, r->row, c->clk);
   note_access(c, r, cmd);
@@ -280,11 +282,16 @@ on_row_bus(const nmb__ctl *c, const nmb__req *r, nmb_id cmd)
   return c->d->info.cmd[cmd].bus == 0;
 }
 
-/* A column command, then a row command.  Rows that requests wait for are already open, so
- * the row bus looks at the queues only. */
+/* A column command, then a row command.  The row bus does not look at active requests:
+ * their rows are open.  If one was closed under its request, that waits for another
+ * request to open it; if that never comes, the row bus helps after a while. */
+enum { PATIENCE = 8192 /* ticks */ };
+
 static void
 tick_two_buses(nmb__ctl *c)
 {
+  if (c->active.n > 0)
+    nmb__wake(c, c->served + PATIENCE);
   for (int column = 1; column >= 0; column--) {
     nmb__filter *may = column ? on_column_bus : on_row_bus;
     nmb__pick p = {0};
@@ -294,6 +301,8 @@ tick_two_buses(nmb__ctl *c)
       p = nmb__pick_urgent(c, may);
     if (!p.q)
       p = nmb__pick_queue(c, may);
+    if (!p.q && !column && c->clk >= c->served + PATIENCE)
+      p = nmb__pick_from(c, &c->active, may);
     if (p.q) {
       nmb__issue(c, p);
       nmb__wake(c, c->clk + 1);

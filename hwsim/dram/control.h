@@ -25,7 +25,8 @@ typedef struct nmb__ctl {
   const nmb_dramctl *conf;
   nmb_dramch *ch;
   int64_t clk;
-  int64_t wake; /* the least tick at which something skipped may become possible */
+  int64_t served; /* tick of the last command for a request */
+  int64_t wake;   /* the least tick at which something skipped may become possible */
   nmb__queue read, write, active, urgent; /* urgent: refreshes and precharges */
   bool writing;                           /* the write queue is being drained */
   int *held;                              /* active requests of each bank */

@@ -54,6 +54,7 @@ struct nmb_dram {
   int16_t opener[NMB__DRAM_MAXCMD], closer[NMB__DRAM_MAXCMD];
   int16_t finisher[NMB__DRAM_MAXCMD];   /* second half of opening */
   int16_t auto_close[NMB__DRAM_MAXCMD]; /* RD -> RDA; NMB_NONE */
+  int16_t closer2[NMB__DRAM_MAXCMD];    /* of the second row buffer, before a refresh */
   int16_t switcher[NMB__DRAM_MAXCMD];
   int64_t gap[NMB__DRAM_MAXCMD]; /* equal commands; -1: not constant */
   nmb_id refab, refpb;
@@ -92,17 +93,29 @@ nmb__dram_first(const nmb_dram *d, nmb_dram_level level, int bank)
   return bank - bank % d->below[level];
 }
 
+/* The banks that a command addresses: from the first on, a step apart, before the end. */
+typedef struct nmb__dram_banks {
+  int first, step, end;
+} nmb__dram_banks;
+
+static inline nmb__dram_banks
+nmb__dram_banks_of(const nmb_dram *d, const nmb_dram_cmd *k, int bank)
+{
+  const int first = nmb__dram_first(d, k->scope, bank), step = d->below[k->inner];
+  return (nmb__dram_banks){first + bank % step, step, first + d->below[k->scope]};
+}
+
 /* As nmb_dramch_ready, but for edges: what the rows and the bus alone say. */
-int64_t nmb__dramch_raw(const nmb_dramch *, nmb_id cmd, int bank);
+NMB_API int64_t nmb__dramch_raw(const nmb_dramch *, nmb_id cmd, int bank);
 
 /* Reads, evaluates, compiles. */
-nmb_status nmb__dram_load(nmb_run *, nmb_run *own, const char *path, const char *text,
-                          size_t len, const char *kind, const char *set,
-                          const nmb_dram **out);
+NMB_API nmb_status nmb__dram_load(nmb_run *, nmb_run *own, const char *path,
+                                  const char *text, size_t len, const char *kind,
+                                  const char *set, const nmb_dram **out);
 nmb_status nmb__dram_compile(nmb_run *, nmb_run *own, nmb_dram *);
 /* Integer expressions over clocks: + - * / (rounded down), parentheses, max(a, b, ..),
  * min, up(a, b): a / b rounded up, step(x, limit, value, .., value): the value after
  * the first limit that x does not exceed, else the last.  param: known names. */
-nmb_status nmb__dram_expr(nmb_run *, nmb_loc, const char *text,
-                          const nmb__dram_param *param, int n, int64_t *out);
+NMB_API nmb_status nmb__dram_expr(nmb_run *, nmb_loc, const char *text,
+                                  const nmb__dram_param *param, int n, int64_t *out);
 #endif

@@ -378,6 +378,24 @@ level_of(reader *r, nmb_loc loc, const char *word, nmb_dram_level *out)
                   "found '%s', expected channel, rank, sid, group or bank", word);
 }
 
+/* "rank", "channel..group" */
+static nmb_status
+scope_of(reader *r, nmb_loc loc, const char *text, nmb_dram_cmd *c)
+{
+  char word[MAXWORD] = "";
+  const char *dots = strstr(text, "..");
+  c->inner = NMB_DRAM_BANK;
+  if (!dots)
+    return level_of(r, loc, text, &c->scope);
+  if (dots - text < MAXWORD)
+    memcpy(word, text, (size_t)(dots - text));
+  NMB_TRY(level_of(r, loc, word, &c->scope));
+  NMB_TRY(level_of(r, loc, dots + 2, &c->inner));
+  if (c->inner <= c->scope)
+    return nmb_fail(r->run, NMB_BADINPUT, loc, "found '%s', expected outer..inner", text);
+  return NMB_OK;
+}
+
 static nmb_status
 mode_of(reader *r, nmb_loc loc, const char *name, int *out)
 {
@@ -425,7 +443,7 @@ command(reader *r, const config_setting_t *row, nmb_dram_cmd *c)
     NMB_TRY(text_at(r, row, 5, "options", &options));
   *c = (nmb_dram_cmd){.name = nmb_strdup(r->own, name), .mode = NMB_NONE};
   NMB_TRY(does_of(r, loc, does, &c->does));
-  NMB_TRY(level_of(r, loc, scope, &c->scope));
+  NMB_TRY(scope_of(r, loc, scope, c));
   if (strcmp(bus, "row") && strcmp(bus, "column") && strcmp(bus, "one"))
     return nmb_fail(r->run, NMB_BADINPUT, loc,
                     "found bus '%s', expected one, row or column", bus);

@@ -5,4 +5,5 @@ libnmbench_la_SOURCES += hwsim/dram/dram.h hwsim/dram/expr.c hwsim/dram/kind.c \
 dramdir = $(pkgdatadir)/dram
 dist_dram_DATA = hwsim/dram/ddr4.dram hwsim/dram/ddr5.dram hwsim/dram/lpddr5.dram \
   hwsim/dram/gddr6.dram hwsim/dram/hbm2.dram hwsim/dram/hbm3.dram \
-  hwsim/dram/gddr6-aim.dram
+  hwsim/dram/gddr6-aim.dram hwsim/dram/hbm3-attacc.dram \
+  hwsim/dram/hbm2-pim.dram hwsim/dram/hbm2-neupims.dram

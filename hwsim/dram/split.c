@@ -32,9 +32,8 @@ column(const nmb__ctl *c, nmb_id cmd)
 static bool
 half_open(const nmb__ctl *c, const nmb__req *r, nmb_id cmd)
 {
-  const nmb_dram_level scope = c->d->info.cmd[cmd].scope;
-  const int first = nmb__dram_first(c->d, scope, r->bank);
-  for (int b = first; b < first + c->d->below[scope]; b++)
+  const nmb__dram_banks all = nmb__dram_banks_of(c->d, &c->d->info.cmd[cmd], r->bank);
+  for (int b = all.first; b < all.end; b += all.step)
     if (c->deadline[b] > 0)
       return true;
   return false;
@@ -146,6 +145,8 @@ begin(nmb__ctl *c, nmb__pick p)
   const int bank = p.q->v[p.i].bank;
   nmb__issue(c, p);
   nmb__queue_take(p.q, p.i, &r);
+  if (p.q == &c->active && c->conf->count_once)
+    c->held[bank]--;
   nmb__queue_add(&c->half, &r);
   c->deadline[bank] = c->clk + c->split;
 }

@@ -52,7 +52,8 @@ enum {
 typedef struct nmb_dram_cmd {
   const char *name;
   unsigned does;
-  nmb_dram_level scope; /* the part that it addresses as a whole */
+  nmb_dram_level scope; /* the part that it addresses */
+  nmb_dram_level inner; /* of that part, all parts down to this level; below it, one */
   int bus;              /* command bus: 0, or 0 row and 1 column where there are two */
   int ticks;            /* that it occupies the bus */
   int buffer;           /* row buffer: 0, or 1 of dual row buffers */
