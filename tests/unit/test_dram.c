@@ -468,9 +468,11 @@ formulas(nmb_run *run, const nmb_dram *d)
     first += 1; /* CAS */
   CU_ASSERT_EQUAL(bench(run, d, "same_bank", 1, 0, NMB_DRAM_NOREFRESH).last_column,
                   first);
-  if (ddr) {
+  /* activates at the start must keep up with the columns */
+  if (ddr && value(d, "nRRDS") <= value(d, "nCCDS"))
     CU_ASSERT_EQUAL(bench(run, d, "seq_bgi", 500, 0, NMB_DRAM_NOREFRESH).last_column,
                     first + 499 * value(d, "nCCDS"));
+  if (ddr) {
     const int64_t rc = value(d, "nRC"), rasrp = value(d, "nRAS") + value(d, "nRP");
     CU_ASSERT_EQUAL(bench(run, d, "same_bank", 200, 0, NMB_DRAM_NOREFRESH).last_column,
                     first + 199 * (rc > rasrp ? rc : rasrp));
