@@ -111,10 +111,6 @@ add_numbers(collector *c)
 static void
 add_outcomes(collector *c)
 {
-  const nmb__experiment *e = c->plan->e;
-  const char *sims = "";
-  for (int i = 0; i < e->nsim; i++)
-    sims = nmb_format(c->run, "%s%s%s", sims, i ? "," : "", e->sim[i]);
   static const struct {
     const char *name, *help;
   } text[] = {{"status", "how the cell ended"},
@@ -127,7 +123,7 @@ add_outcomes(collector *c)
     for (int r = 0; r < c->s->ncell; r++) {
       const nmb__result *res = result_of(c, r);
       const char *t[] = {nmb_status_name(res->status), res->reason, cell_of(c, r)->passes,
-                         sims, c->plan->job[cell_of(c, r)->job].key};
+                         cell_of(c, r)->sims, c->plan->job[cell_of(c, r)->job].key};
       col->text[r] = t[i];
     }
   }

@@ -663,25 +663,28 @@ nmb__filter_parse(nmb_run *run, nmb_loc loc, const nmb__experiment *e, const cha
 }
 
 /* ------------------------------------------------------ simulators, limits */
-/* "event{..}" with every option, and the digest of its code; fails if unknown. */
-static nmb_status
-simulator_text(reader *r, nmb_loc loc, const char *text, const char **out)
+nmb_status
+nmb__simulator_text(nmb_run *run, nmb_loc loc, const char *text, const char **out)
 {
   const size_t len = strcspn(text, "{");
   const size_t all = strlen(text);
   if (text[len] && text[all - 1] != '}')
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "no '}' at the end of '%s'", text);
-  const char *name = nmb_format(r->run, "%.*s", (int)len, text);
+    return nmb_fail(run, NMB_BADINPUT, loc, "no '}' at the end of '%s'", text);
+  const char *name = nmb_format(run, "%.*s", (int)len, text);
   const char *opts =
-      text[len] ? nmb_format(r->run, "%.*s", (int)(all - len - 2), text + len + 1) : "";
+      text[len] ? nmb_format(run, "%.*s", (int)(all - len - 2), text + len + 1) : "";
   const nmb_plugin *pl = NULL;
   nmb__optval *opt = NULL;
   int n = 0;
-  NMB_TRY(nmb__plugin_need(r->run, loc, name, "simulator", &pl));
-  NMB_TRY(nmb__options_parse(r->run, loc, nmb_format(r->run, "simulator '%s'", name),
+  NMB_TRY(nmb__plugin_need(run, loc, name, "simulator", &pl));
+  if (strstr(opts, "${")) { /* a cell's parameters make it whole */
+    *out = nmb_format(run, "%s %016llx", text, (unsigned long long)nmb__plugin_digest(pl));
+    return NMB_OK;
+  }
+  NMB_TRY(nmb__options_parse(run, loc, nmb_format(run, "simulator '%s'", name),
                              pl->opts, opts, &opt, &n));
-  *out = nmb_format(r->run, "%s%s %016llx", name,
-                    nmb__options_text(r->run, pl->opts, opt, n),
+  *out = nmb_format(run, "%s%s %016llx", name,
+                    nmb__options_text(run, pl->opts, opt, n),
                     (unsigned long long)nmb__plugin_digest(pl));
   return NMB_OK;
 }
@@ -699,7 +702,7 @@ read_simulators(reader *r)
   for (int i = 0; i < e->nsim; i++) {
     const nmb_loc loc = nmb__conf_loc(r->run, s ? nmb__conf_at(s, i) : NULL);
     const char *text = NULL;
-    NMB_TRY(simulator_text(r, loc, e->sim[i], &text));
+    NMB_TRY(nmb__simulator_text(r->run, loc, e->sim[i], &text));
     e->sim_text = nmb_format(r->run, "%s%s%s", e->sim_text, i ? "," : "", text);
   }
   return NMB_OK;

@@ -77,7 +77,7 @@ typedef struct nmb__experiment {
   nmb__variant *variant;
   nmb__sweep *sweep;
   nmb__filter *skip;
-  const char **sim;     /* "event", with options as in a pipeline */
+  const char **sim;     /* "event", with options as in a pipeline, ${parameter} too */
   const char *sim_text; /* for keys: all, with versions of their plugins */
   const char **param;   /* names */
   double time_limit;    /* s, of one cell */
@@ -87,6 +87,9 @@ typedef struct nmb__experiment {
 /* Loads the plugins that the file names, too.  On failure *out is NULL. */
 nmb_status nmb__experiment_read(nmb_run *, const char *path, nmb__experiment **out);
 void nmb__experiment_free(nmb__experiment *);
+/* "event{..}" with every option, and the digest of its code; fails if unknown.  Options
+ * that hold ${parameter} are left as they are. */
+nmb_status nmb__simulator_text(nmb_run *, nmb_loc, const char *text, const char **out);
 /* "model=mixtral*,machine=aim*" */
 nmb_status nmb__filter_parse(nmb_run *, nmb_loc, const nmb__experiment *,
                              const char *text, nmb__filter *out);

@@ -9,7 +9,8 @@
 #include "base/near.h"
 
 /* Text columns that do not say which cell it is, and the numbers that do. */
-static const char *const outcome[] = {"key", "sweep", "status", "reason", "passes"};
+static const char *const outcome[] = {"key",    "sweep",  "status",
+                                      "reason", "passes", "simulators"};
 static const char *const axis[] = {"batch", "context", "seed", "skew"};
 
 static bool

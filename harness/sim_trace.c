@@ -23,8 +23,8 @@ is_aim(const nmb_engine *e)
   if (!e->in_memory || nmb_engine_is_link(e))
     return false;
   for (int i = 0; i < e->nparam; i++)
-    if (!strcmp(e->param[i].name, "style"))
-      return e->param[i].text && !strcmp(e->param[i].text, "turns");
+    if (!strcmp(e->param[i].name, "commands"))
+      return e->param[i].text && !strcmp(e->param[i].text, "aim");
   return false;
 }
 

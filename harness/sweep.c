@@ -166,23 +166,23 @@ cell_wanted(const maker *m, const nmb__cell *c)
 }
 
 /* ---------------------------------------------------------------- pipelines */
-/* Puts the cell's parameters in place of ${name}. */
+/* Puts the cell's parameters in place of ${name} in a text of `owner`. */
 static nmb_status
-expand(maker *m, const nmb__variant *v, const char *const *param, const char **out)
+expand(maker *m, nmb_loc loc, const char *owner, const char *passes,
+       const char *const *param, const char **out)
 {
-  const char *text = "", *p = v->passes;
+  const char *text = "", *p = passes;
   for (const char *at; (at = strstr(p, "${")); p = strchr(at, '}') + 1) {
     const char *end = strchr(at, '}');
     if (!end)
-      return nmb_fail(m->run, NMB_BADINPUT, v->loc, "no '}' after '${' in pipeline '%s'",
-                      v->name);
+      return nmb_fail(m->run, NMB_BADINPUT, loc, "no '}' after '${' in %s", owner);
     const char *name = nmb_format(m->run, "%.*s", (int)(end - at - 2), at + 2);
     int i = 0;
     while (i < m->e->nparam && strcmp(m->e->param[i], name))
       i++;
     if (i == m->e->nparam || !*param[i])
-      return nmb_fail(m->run, NMB_BADINPUT, v->loc,
-                      "pipeline '%s' uses the parameter '%s', which %s", v->name, name,
+      return nmb_fail(m->run, NMB_BADINPUT, loc, "%s uses the parameter '%s', which %s",
+                      owner, name,
                       i == m->e->nparam ? "no 'params' declare"
                                         : "a sweep gives no values");
     text = nmb_format(m->run, "%s%.*s%s", text, (int)(at - p), p, param[i]);
@@ -191,12 +191,35 @@ expand(maker *m, const nmb__variant *v, const char *const *param, const char **o
   return NMB_OK;
 }
 
+/* The simulators of a cell: those of the experiment, with its parameters. */
+static nmb_status
+cell_simulators(maker *m, nmb__cell *c)
+{
+  const nmb__experiment *e = m->e;
+  const nmb_loc loc = {e->path, 0, 0};
+  const char **sim = NMB_NEW(m->run, const char *, e->nsim);
+  c->sims = "";
+  for (int i = 0; i < e->nsim; i++) {
+    const char *ignored;
+    sim[i] = e->sim[i];
+    if (strstr(sim[i], "${")) {
+      NMB_TRY(expand(m, loc, nmb_format(m->run, "simulator '%s'", e->sim[i]), e->sim[i],
+                     c->param, &sim[i]));
+      NMB_TRY(nmb__simulator_text(m->run, loc, sim[i], &ignored));
+    }
+    c->sims = nmb_format(m->run, "%s%s%s", c->sims, i ? "," : "", sim[i]);
+  }
+  c->sim = sim;
+  return NMB_OK;
+}
+
 static nmb_status
 parse_pipeline(maker *m, const nmb__variant *v, const char *const *param, int *id)
 {
   const char *text = v->passes;
   if (strstr(text, "${"))
-    NMB_TRY(expand(m, v, param, &text));
+    NMB_TRY(expand(m, v->loc, nmb_format(m->run, "pipeline '%s'", v->name), text, param,
+                   &text));
   *id = index_add(&m->pipes, text, m->npipe);
   if (*id < m->npipe)
     return NMB_OK;
@@ -234,11 +257,11 @@ key_text(const maker *m, const nmb__cell *c, const parsed *p)
   return nmb_format(
       m->run,
       "nmbench %d %016llx\nmodel %016llx\nmachine %016llx\npipeline %s\npasses %s\n"
-      "simulators %s\nphase %d\nbatch %lld\ncontext %lld\nrouting %s %.17g\nseed %lld\n",
+      "simulators %s %s\nphase %d\nbatch %lld\ncontext %lld\nrouting %s %.17g\nseed %lld\n",
       NMB__STORE_SCHEMA, (unsigned long long)m->library,
       (unsigned long long)e->model[c->model].arch->hash,
       (unsigned long long)e->machine[c->machine].hash, p->text, p->digests, e->sim_text,
-      (int)w->phase, (long long)w->batch, (long long)w->context,
+      c->sims, (int)w->phase, (long long)w->batch, (long long)w->context,
       routed ? w->kind : "none", routed ? w->skew : 0.0, (long long)w->seed);
 }
 
@@ -294,6 +317,7 @@ add_cell(maker *m, const nmb__cell *proto)
   int pipe = 0;
   NMB_TRY(parse_pipeline(m, &m->e->variant[c.variant], c.param, &pipe));
   c.passes = m->pipe[pipe].text;
+  NMB_TRY(cell_simulators(m, &c));
   plan->cell = grow(m->run, plan->cell, plan->ncell, &m->ccell, sizeof *plan->cell);
   add_job(m, &c, plan->ncell, pipe);
   plan->cell[plan->ncell++] = c;

@@ -17,6 +17,8 @@ typedef struct nmb__cell {
   const char *passes; /* canonical */
   bool wanted;        /* by the filters of the command line */
   int job;
+  const char *const *sim; /* [nsim] of the experiment, parameters filled in */
+  const char *sims;       /* all of them */
 } nmb__cell;
 
 typedef struct nmb__job {

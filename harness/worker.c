@@ -158,11 +158,12 @@ check_sums(nmb_run *run, const entries *es)
 }
 
 static nmb_status
-simulate(nmb_run *run, const nmb__experiment *e, const nmb_prog *p, entries *es)
+simulate(nmb_run *run, const nmb__experiment *e, const nmb__cell *c, const nmb_prog *p,
+         entries *es)
 {
   for (int i = 0; i < e->nsim; i++) {
     const int from = nmb__run_metrics(run)->n;
-    NMB_TRY(nmb__simulate(run, p, e->sim[i]));
+    NMB_TRY(nmb__simulate(run, p, c->sim[i]));
     const nmb__values *vs = nmb__run_metrics(run);
     for (int k = from; k < vs->n; k++) {
       const nmb__value *v = &vs->v[k];
@@ -192,7 +193,7 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
     st = nmb__conserve(run, e->model[c->model].arch, p);
   if (st != NMB_OK)
     return st;
-  st = simulate(run, e, p, es);
+  st = simulate(run, e, c, p, es);
   add_host(es, "simulate_time", nmb__now() - compiled);
   return st == NMB_OK ? nmb__conserve(run, e->model[c->model].arch, p) : st;
 }

@@ -47,8 +47,8 @@
   X(DRAIN, "drain", "int", "cycle", NULL, "0..", "last command to the end")              \
   X(BUFFER, "global-buffer", "size", "B", NULL, "1B..", "input buffer of a channel")     \
   X(REGS, "result-registers", "int", "1", NULL, "1..", "sums that a bank holds")         \
-  X(COMMANDS, "commands", "enum", NULL, "none", "none|attacc",                            \
-    "of style overlap: whose commands cycle fidelity issues")                            \
+  X(COMMANDS, "commands", "enum", NULL, "none", "none|aim|attacc|neupims",                \
+    "whose commands cycle fidelity issues; none: it is the closed form")                            \
   X(LEVEL, "level", "enum", NULL, "bank", "bank|group|buffer",                           \
     "where the multipliers are")                                                         \
   X(UNITS, "units", "int", "1", "0", "0..",                                              \
@@ -289,17 +289,11 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
 }
 
 /* ------------------------------------------------------- command by command */
-/* Attention and products on HBM3-PIM; a run of requests starts after a refresh. */
+/* Cycles by cause in place of those of the closed form. */
 static nmb_status
-attacc(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-       nmb_cost *out)
+replace(const nmb_prog *p, const nmb_insn *in, const double *t, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
-  double t[NMB_NCAUSE];
-  bool done;
-  NMB_TRY(nmb__att_cost(run, p, in, watch, &done, t));
-  if (!done)
-    return NMB_OK;
   for (int i = 0; i < NMB_NCAUSE; i++)
     out->time[i] = t[i] * PAR(TCK);
   out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
@@ -307,33 +301,62 @@ attacc(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *wat
   return NMB_OK;
 }
 
-/* Products in `turns` style as an AiM program for one channel, all others being like
- * it; what else there is, and `overlap`, in closed form.  An instruction may start at
- * any time between two refreshes: those that fall due within it are stepped, and for
- * the time left over the expected part of one is added. */
+/* Attention and products on HBM3-PIM; a run of requests starts after a refresh. */
 static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+attacc(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
        nmb_cost *out)
 {
+  double t[NMB_NCAUSE];
+  bool done;
+  NMB_TRY(nmb__att_cost(run, p, in, watch, &done, t));
+  return done ? replace(p, in, t, out) : NMB_OK;
+}
+
+/* A product as an AiM program for one channel, all others being like it. */
+static nmb_status
+aim(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+    nmb_cost *out)
+{
   const nmb_engine *e = &p->hw->engine[in->engine];
-  NMB_TRY(cost(run, p, in, out));
   nmb_insn one = *in;
+  nmb_aim_list program = {0};
+  nmb_aim_result r;
+  double t[NMB_NCAUSE];
   one.place.channel0 = 0;
   one.place.nchannel = 1;
-  nmb_aim_list program = {0};
-  if (!strcmp(e->param[P_STYLE].text, "turns"))
-    nmb_aim_lower(run, p, &one, &program);
+  nmb_aim_lower(run, p, &one, &program);
   if (program.n == 0)
-    return strcmp(e->param[P_COMMANDS].text, "attacc") ? NMB_OK
-                                                       : attacc(run, p, in, watch, out);
-  nmb_aim_result r;
-  NMB_TRY(nmb_aim_execute(run, nmb_aim_timing(run, e), PAR(REFRESH) != 0, 1, &program, watch, &r));
+    return NMB_OK;
+  NMB_TRY(nmb_aim_execute(run, nmb_aim_timing(run, e), PAR(REFRESH) != 0, 1, &program,
+                          watch, &r));
   for (int i = 0; i < NMB_NCAUSE; i++)
-    out->time[i] = (double)r.time[i] * PAR(TCK);
-  out->time[NMB_CAUSE_REFRESH] += PAR(RFC) * (double)r.after / PAR(REFI) * PAR(TCK);
-  out->time[NMB_CAUSE_LAUNCH] += in->first ? e->launch_s : 0;
-  occupy(p, e, in, out);
-  return NMB_OK;
+    t[i] = (double)r.time[i];
+  t[NMB_CAUSE_REFRESH] += PAR(RFC) * (double)r.after / PAR(REFI);
+  return replace(p, in, t, out);
+}
+
+/* What is no product is in closed form here as well.  An instruction may start at any
+ * time between two refreshes: those that fall due within it are stepped, and AiM's,
+ * which are short, get the expected part of one for the time left over. */
+static nmb_status
+cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+            nmb_cost *out)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const char *commands = e->param[P_COMMANDS].text;
+  double t[NMB_NCAUSE];
+  NMB_TRY(cost(run, p, in, out));
+  if (!strcmp(commands, "attacc"))
+    return attacc(run, p, in, watch, out);
+  if (nmb_op_get(p->op[in->op].code)->class_ != NMB_CLASS_MAC ||
+      in->place.rows_per_bank < 1 || in->place.bursts < 1 || in->place.vectors < 1)
+    return NMB_OK;
+  if (!strcmp(commands, "aim"))
+    return aim(run, p, in, watch, out);
+  if (strcmp(commands, "neupims"))
+    return NMB_OK;
+  nmb__neupims_cost(p, in, watch, t);
+  return replace(p, in, t, out);
 }
 
 NMB_PLUGIN

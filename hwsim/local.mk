@@ -9,7 +9,7 @@ plugins_roofline_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_roofline_la_LIBADD = -lm
 plugin_LTLIBRARIES += plugins/dram-pim.la
 plugins_dram_pim_la_SOURCES = hwsim/dram-pim.c hwsim/pim.h hwsim/attacc.h hwsim/attacc-cost.c \
-  hwsim/attacc-channel.c hwsim/attacc-kernel.c
+  hwsim/attacc-channel.c hwsim/attacc-kernel.c hwsim/neupims-cost.c
 plugins_dram_pim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_dram_pim_la_LIBADD = -lm
 plugin_LTLIBRARIES += plugins/hbm-pim.la

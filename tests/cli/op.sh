@@ -71,6 +71,12 @@ sed -n 's/^ *\([0-9][0-9]*\)  \([A-Z]*\) *\([0-9]*\)$/\1,\2,\3/p' "$tmp/out" >"$
 grep -v '^#' "$srcdir/tests/data/attacc_stamps.csv" | cmp -s - "$tmp/stamps" ||
   fail "stamps of an AttAcc channel"
 
+# NeuPIMs' composite commands: 256 rows of products, four banks an activate
+run op 'gemv out=4096 in=4096' -M npu-hbm-pim --set refresh=off --json
+for count in '"COMPS_READRES": 32' '"G_ACT": 256' '"PIM_PRECHARGE": 32' '"GWRITE": 128'; do
+  says out "$count"
+done
+
 # ------------------------------------------------ HBM-PIM: a pass covers 4096 outputs
 if command -v python3 >/dev/null; then
   run op 'gemv out=256,1024,4096,4097 in=4096' -M hbm2-pim --host --json
