@@ -253,20 +253,41 @@ bias_add(float *y, int64_t rows, int64_t n, const float *bias)
     y[i] += bias[i % n];
 }
 
-/* The network of expert e on `m` rows. */
+/* Inputs of the composite: x, w, idx, matrices, and the same again as biases. */
+typedef struct matrices {
+  int gate, up, down; /* gate 0: there is none */
+  int biases;         /* from a matrix to its bias; 0: there are none */
+} matrices;
+
+static matrices
+matrices_of(const nmb_op *o)
+{
+  const int n = o->nin - 3; /* 2 or 3, twice with biases */
+  const bool gated = n == 3 || n == 6;
+  return (matrices){gated ? 3 : 0, gated ? 4 : 3, gated ? 5 : 4, n > 3 ? n / 2 : 0};
+}
+
+/* y = x w^T + bias, matrix i of expert e on m rows. */
+static void
+expert_product(const nmb__opctx *c, int i, int biases, int64_t e, int64_t m,
+               const float *x, float *y)
+{
+  const int64_t N = c->in[i]->dim[1], K = c->in[i]->dim[2];
+  nmb__product(m, N, K, x, K, nmb__in(c, i) + e * N * K, K, y, N);
+  bias_add(y, m, N, biases ? nmb__in(c, i + biases) + e * N : NULL);
+}
+
+/* The network of expert e on m rows. */
 static nmb_status
 expert(const nmb__opctx *c, int64_t e, int64_t m, const float *x, float *gate, float *up,
        float *y)
 {
-  const int64_t I = c->in[3]->dim[1], H = c->in[3]->dim[2], N = c->in[5]->dim[1];
-  const bool bias = c->op->nin > 6;
-  nmb__product(m, I, H, x, H, nmb__in(c, 3) + e * I * H, H, gate, I);
-  nmb__product(m, I, H, x, H, nmb__in(c, 4) + e * I * H, H, up, I);
-  bias_add(gate, m, I, bias ? nmb__in(c, 6) + e * I : NULL);
-  bias_add(up, m, I, bias ? nmb__in(c, 7) + e * I : NULL);
-  NMB_TRY(nmb__glu_row(c, gate, up, gate, m * I));
-  nmb__product(m, N, I, gate, I, nmb__in(c, 5) + e * N * I, I, y, N);
-  bias_add(y, m, N, bias ? nmb__in(c, 8) + e * N : NULL);
+  const matrices w = matrices_of(c->op);
+  if (w.gate)
+    expert_product(c, w.gate, w.biases, e, m, x, gate);
+  expert_product(c, w.up, w.biases, e, m, x, up);
+  NMB_TRY(nmb__glu_row(c, w.gate ? gate : NULL, up, up, m * c->in[w.up]->dim[1]));
+  expert_product(c, w.down, w.biases, e, m, up, y);
   return NMB_OK;
 }
 
@@ -274,7 +295,8 @@ nmb_status
 nmb__eval_moe(const nmb__opctx *c)
 {
   const nmb_routing *r = c->r;
-  const int64_t n = r->ntoken * r->topk, H = c->s.n, I = c->in[3]->dim[1];
+  const int64_t n = r->ntoken * r->topk, H = c->s.n;
+  const int64_t I = c->in[matrices_of(c->op).up]->dim[1];
   NMB_TRY(same_choice(c, nmb__ids(c, 2), 0, r->ntoken));
   int64_t *row = NMB_NEW(c->run, int64_t, n);
   float *x = NMB_NEW(c->run, float, n *H), *y = NMB_NEW(c->run, float, n *H);

@@ -132,7 +132,7 @@ clamp(float x, float limit)
 }
 
 /* With a limit the gate is clamped from above and `up` on both sides; swiglu-oai
- * also adds 1 to `up`. */
+ * also adds 1 to `up`.  Without a gate it is fn(up). */
 nmb_status
 nmb__glu_row(const nmb__opctx *c, const float *gate, const float *up, float *y, int64_t n)
 {
@@ -141,6 +141,10 @@ nmb__glu_row(const nmb__opctx *c, const float *gate, const float *up, float *y, 
   const float limit = (float)nmb_op_real(c->op, "limit", 0);
   const float one = !strcmp(nmb_op_sym(c->op, "fn", "silu"), "swiglu-oai") ? 1 : 0;
   for (int64_t i = 0; i < n; i++) {
+    if (!gate) {
+      y[i] = fn(up[i], limit);
+      continue;
+    }
     const float g = limit > 0 && gate[i] > limit ? limit : gate[i];
     y[i] = fn(g, limit) * (clamp(up[i], limit) + one);
   }
@@ -190,11 +194,12 @@ eval_binary(const nmb__opctx *c)
 {
   const bool mul = c->op->code == NMB_OP_MUL;
   const bool same = nmb_tensor_count(c->in[0]) == nmb_tensor_count(c->in[1]);
+  const float scale = mul ? 1 : (float)nmb_op_real(c->op, "scale", 1);
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t j = i * c->s.n + c->t.n0; j < i * c->s.n + c->t.n1; j++) {
       const float a = nmb__in(c, 0)[j];
       const float b = nmb__in(c, 1)[same ? j : broadcast(c->in[0], c->in[1], j)];
-      nmb__out(c)[j] = mul ? a * b : a + b;
+      nmb__out(c)[j] = mul ? a * b : scale * a + b;
     }
   return NMB_OK;
 }

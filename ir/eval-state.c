@@ -48,8 +48,8 @@ typedef struct mixer {
   const float *q, *k, *v, *a, *dt, *beta;
   bool a_wide, dt_wide; /* one for each component of a key */
   bool delta;
-  char decay; /* 'l'og, 'a', 'e'xponential of a */
-  double scale;
+  char decay;          /* 'l'og, 'a', 'e'xponential of a */
+  double scale, bound; /* bound 0: none */
 } mixer;
 
 static mixer
@@ -69,7 +69,8 @@ mixer_of(const nmb__opctx *c)
              .a = nmb__in(c, 4),
              .delta = nmb_op_int(c->op, "delta", 0) != 0,
              .decay = !strcmp(decay, "alog") ? 'e' : *decay,
-             .scale = nmb_op_real(c->op, "scale", 1)};
+             .scale = nmb_op_real(c->op, "scale", 1),
+             .bound = nmb_op_real(c->op, "bound", 0)};
   const bool fixed = m.decay == 'l';
   m.dt = fixed ? NULL : nmb__in(c, 5);
   m.beta = nmb__in(c, fixed ? 5 : 6);
@@ -87,6 +88,8 @@ decay(const mixer *m, int64_t t, int64_t head, int64_t k)
     return exp(a);
   const int64_t at = t * m->h + head;
   const double dt = (double)m->dt[m->dt_wide ? at * m->dk + k : at];
+  if (m->bound < 0)
+    return exp(m->bound / (1 + exp(-exp(a) * dt)));
   return exp(m->decay == 'e' ? -exp(a) * dt : a * dt);
 }
 

@@ -314,6 +314,45 @@ check_moe(bool bias)
   bench_close(&b);
 }
 
+/* Without gates: fn of one product. */
+static void
+test_plain_experts(void)
+{
+  bench b = bench_open(NMB_OP_MOE, 1, T, 0);
+  int32_t expert[T * K];
+  for (int i = 0; i < T * K; i++)
+    expert[i] = (i * 5 + i / K) % E;
+  nmb_routing_add(b.p, "r", E, K, T, expert);
+  const float *x = bench_in(&b, NMB_ROLE_ACT, DIMS(T, H));
+  const float *w = bench_in(&b, NMB_ROLE_ACT, DIMS(T, K));
+  memcpy(bench_ids(&b, DIMS(T, K)), expert, sizeof expert);
+  const float *up = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E, I, H));
+  const float *down = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E, H, I));
+  const float *ub = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E, I));
+  const float *db = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E, H));
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(T, H));
+  bench_attr(&b, NMB_INT("routing", 0));
+  bench_attr(&b, NMB_SYM("fn", "relu2"));
+  bench_run(&b);
+  for (int i = 0; i < T * H; i++) {
+    const int t = i / H, h = i % H;
+    double sum = 0;
+    for (int j = 0; j < K; j++) {
+      const int e = expert[t * K + j];
+      double out = (double)db[e * H + h];
+      for (int n = 0; n < I; n++) {
+        double u = (double)ub[e * I + n];
+        for (int k = 0; k < H; k++)
+          u += (double)up[(e * I + n) * H + k] * (double)x[t * H + k];
+        out += u > 0 ? (double)down[(e * H + h) * I + n] * u * u : 0;
+      }
+      sum += (double)w[t * K + j] * out;
+    }
+    NEAR(y[i], sum, 2e-6);
+  }
+  bench_close(&b);
+}
+
 static void
 test_moe(void)
 {
@@ -346,4 +385,5 @@ UNIT_MAIN("choice", {"the choice is the head of a sorted list", test_topk},
           {"a table decides the experts, the router their weights", test_table},
           {"SparseMixer weighs within its band", test_sparsemixer},
           {"experts are a weighted sum over all, whole and lowered", test_moe},
+          {"experts without gates", test_plain_experts},
           {"a choice that is not that of the rows is an error", test_other_choice})

@@ -209,6 +209,8 @@ check_binary(nmb_opcode code, int rank, const int64_t *dim)
   const float *x = bench_in(&b, NMB_ROLE_ACT, DIMS(T, H, D));
   const float *z = bench_in(&b, NMB_ROLE_ACT, rank, dim);
   const float *y = bench_out(&b, NMB_DT_F32, DIMS(T, H, D));
+  if (code == NMB_OP_ADD)
+    bench_attr(&b, NMB_REAL("scale", 0.5));
   bench_run(&b);
   int64_t one[3] = {1, 1, 1};
   memcpy(one + 3 - rank, dim, (size_t)rank * sizeof *dim);
@@ -217,7 +219,7 @@ check_binary(nmb_opcode code, int rank, const int64_t *dim)
       for (int d = 0; d < D; d++) {
         const int64_t i = (t * H + h) * D + d;
         const int64_t j = (t % one[0] * one[1] + h % one[1]) * one[2] + d % one[2];
-        CU_ASSERT_EQUAL(y[i], code == NMB_OP_ADD ? x[i] + z[j] : x[i] * z[j]);
+        CU_ASSERT_EQUAL(y[i], code == NMB_OP_ADD ? 0.5f * x[i] + z[j] : x[i] * z[j]);
       }
   bench_tiles(&b, 1, 2, 7);
   bench_close(&b);

@@ -322,6 +322,7 @@ typedef struct mixer {
   int F, h, hq, hk, dv, dk;
   bool a_wide, dt_wide, delta, beta;
   const char *decay;
+  double bound;
 } mixer;
 
 enum { MOST_F = 24, MOST_D = 8 };
@@ -354,6 +355,8 @@ gather(const mixer *m, const bench *b, int seq, int head, chunk *c)
       if (strcmp(m->decay, "log")) {
         const double step = (double)dt[m->dt_wide ? at * m->dk + j : at];
         g = !strcmp(m->decay, "a") ? x * step : -exp(x) * step;
+        if (m->bound < 0)
+          g = m->bound * (0.5 + 0.5 * tanh(exp(x) * step / 2));
       }
       c->G[t][j] = G[j] += g;
     }
@@ -425,6 +428,7 @@ check_scan(mixer m)
   bench_attr(&b, NMB_SYM("decay", m.decay));
   bench_attr(&b, NMB_INT("delta", m.delta));
   bench_attr(&b, NMB_REAL("scale", 0.5));
+  bench_attr(&b, NMB_REAL("bound", m.bound));
   float *was = malloc((size_t)states * sizeof *was);
   memcpy(was, state, (size_t)states * sizeof *was);
   bench_run(&b);
@@ -440,15 +444,17 @@ static void
 test_scan(void)
 {
   /* Mamba-1: each channel a head of one value, one q and k for all */
-  check_scan((mixer){9, 6, 1, 1, 1, 4, true, false, false, true, "a"});
+  check_scan((mixer){9, 6, 1, 1, 1, 4, true, false, false, true, "a", 0});
   /* Mamba-2: q and k in groups */
-  check_scan((mixer){MOST_F, 4, 2, 2, 5, 8, false, false, false, true, "a"});
+  check_scan((mixer){MOST_F, 4, 2, 2, 5, 8, false, false, false, true, "a", 0});
   /* gated DeltaNet: two value heads a key head */
-  check_scan((mixer){MOST_F, 4, 2, 2, 5, 6, false, false, true, true, "alog"});
+  check_scan((mixer){MOST_F, 4, 2, 2, 5, 6, false, false, true, true, "alog", 0});
   /* KDA: a decay for each component of the key */
-  check_scan((mixer){11, 3, 3, 3, 4, 5, false, true, true, true, "alog"});
+  check_scan((mixer){11, 3, 3, 3, 4, 5, false, true, true, true, "alog", 0});
+  /* and bounded from below */
+  check_scan((mixer){11, 3, 3, 3, 4, 5, false, true, true, true, "alog", -5});
   /* lightning attention: fixed decays */
-  check_scan((mixer){13, 2, 2, 2, 3, 4, false, false, false, false, "log"});
+  check_scan((mixer){13, 2, 2, 2, 3, 4, false, false, false, false, "log", 0});
 }
 
 UNIT_MAIN("mixing",
