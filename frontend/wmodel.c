@@ -134,9 +134,16 @@ load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__plac
      float *out, const float **ready, bool *exact)
 {
   const nmb__wmodel *m = self;
+  const nmb_tensor *t = &p->tensor[tensor];
   *ready = NULL;
-  return nmb__wmodel_load(run, m, &p->tensor[tensor], layer_of(m, at->position), out,
-                          exact);
+  if (t->role == NMB_ROLE_INPUT) { /* a list of the configuration */
+    const double *list = !strcmp(t->name, NMB__ROPE_LONG_FACTORS) ? m->arch->rope_long
+                                                                  : m->arch->rope_short;
+    for (int64_t i = 0; i < nmb_tensor_count(t); i++)
+      out[i] = (float)list[i];
+    return NMB_OK;
+  }
+  return nmb__wmodel_load(run, m, t, layer_of(m, at->position), out, exact);
 }
 
 nmb__weights

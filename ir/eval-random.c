@@ -26,12 +26,14 @@ uniform(uint64_t key, int64_t i)
   return ((double)(mix(key ^ mix((uint64_t)i)) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Box and Muller, 1958. */
+/* The sum of four uniform numbers of 16 bits, mean 0 and deviation 1: near enough to
+ * normal for a weight, and no function of libm in it. */
 static double
 normal(uint64_t key, int64_t i)
 {
-  return sqrt(-2 * log(uniform(key, 2 * i))) *
-         cos(6.283185307179586477 * uniform(key, 2 * i + 1));
+  const uint64_t u = mix(key ^ mix((uint64_t)i));
+  const uint64_t sum = (u & 0xffff) + (u >> 16 & 0xffff) + (u >> 32 & 0xffff) + (u >> 48);
+  return ((double)sum + 2) * (0x1p-16 * 1.7320508075688772) - 2 * 1.7320508075688772;
 }
 
 /* A normal number, or one whose logarithm is uniform: f of it. */

@@ -410,10 +410,16 @@ typedef struct stepper {
   void **v; /* [ntensor] values of the block at hand; NULL: none yet */
 } stepper;
 
+/* Inputs that are no whole numbers are constants of the model. */
 static nmb_status
-input_get(stepper *s, const nmb_tensor *t, void **out)
+input_get(stepper *s, nmb_id tensor, void **out)
 {
-  if (!strcmp(t->name, "ids"))
+  const nmb_tensor *t = &s->p->tensor[tensor];
+  const float *w = NULL;
+  if (t->dtype != NMB_DT_I32) {
+    NMB_TRY(weight_get(s->run, s->e, s->p, tensor, &s->at, &w));
+    *out = (void *)(uintptr_t)w;
+  } else if (!strcmp(t->name, "ids"))
     *out = (void *)(uintptr_t)s->ids;
   else if (!strcmp(t->name, "pos"))
     *out = s->e->pos.v;
@@ -442,7 +448,7 @@ value_get(stepper *s, nmb_id tensor, const void **out)
                                                                &s->at, &m));
       s->v[tensor] = m;
       break;
-    case NMB_ROLE_INPUT: NMB_TRY(input_get(s, t, &s->v[tensor])); break;
+    case NMB_ROLE_INPUT: NMB_TRY(input_get(s, tensor, &s->v[tensor])); break;
     default:
       return nmb_fail(s->run, NMB_UNVERIFIED, t->loc, "block %s: %%%s has no value",
                       s->p->block[t->block].name, t->name);

@@ -52,7 +52,8 @@ typedef struct nmb__place {
 /* Where the values of weights come from. */
 typedef struct nmb__weights {
   void *self;
-  /* The weight `tensor` of the program, in the shape and order that the model has it
+  /* The weight `tensor` of the program, or an input of it that is a constant of the
+   * model (factors of rotary positions), in the shape and order that the model has it
    * (row-major).  Writes all elements to `out`, or sets *ready to values that stay
    * valid until the evaluation is closed.  *exact: set it if the values are in the
    * tensor's format already, so that they are not rounded to it again. */

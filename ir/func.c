@@ -360,6 +360,13 @@ input_give(nmb_run *run, nmb__func *s, nmb_id slot, const int32_t *ids)
   const nmb_prog *p = f->p;
   const nmb_tensor *t = &p->tensor[p->slot[slot].tensor];
   const int64_t n = p->spec.batch * p->spec.fresh;
+  if (t->dtype != NMB_DT_I32) { /* a constant of the model */
+    const int64_t count = nmb_tensor_count(t);
+    float *v = NMB_NEW(run, float, count);
+    NMB_TRY(nmb__weight_values(run, &s->weights, p, p->slot[slot].tensor, &f->at,
+                               NMB__ROUND_NONE, v));
+    return nmb__slot_put(f, slot, 0, count, v);
+  }
   int32_t *pos = NMB_NEW(run, int32_t, n);
   for (int64_t i = 0; i < n; i++)
     pos[i] = (int32_t)(p->spec.context + i % p->spec.fresh);
