@@ -92,9 +92,9 @@ extern const nmb__command nmb__cmd_list, nmb__cmd_model, nmb__cmd_show, nmb__cmd
 extern const nmb__command nmb__cmd_plan, nmb__cmd_run, nmb__cmd_status, nmb__cmd_log;
 extern const nmb__command nmb__cmd_compare, nmb__cmd_export;
 extern const nmb__command nmb__cmd_systolic, nmb__cmd_dram, nmb__cmd_validate;
-extern const nmb__command nmb__cmd_logits;
 extern const nmb__command nmb__cmd_system;
 extern const nmb__command nmb__cmd_collective;
+extern const nmb__command nmb__cmd_logits, nmb__cmd_generate, nmb__cmd_perplexity;
 extern const nmb__command nmb__cmd_plot, nmb__cmd_op;
 
 /* All of one cell's columns, with those that depend on the host or without. */

@@ -33,5 +33,5 @@ libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harn
   harness/metrics.c harness/metrics.h harness/collect.c harness/collect.h
 nmbench_SOURCES += harness/setup.c harness/setup.h harness/cmd_plan.c harness/cmd_run.c \
   harness/cmd_status.c harness/cmd_compare.c harness/cmd_export.c
-nmbench_SOURCES += harness/cmd_logits.c
 nmbench_SOURCES += harness/cmd_verify.c
+nmbench_SOURCES += harness/cmd_logits.c harness/cmd_generate.c harness/cmd_perplexity.c

@@ -32,6 +32,8 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_validate,
     &nmb__cmd_op,
     &nmb__cmd_logits,
+    &nmb__cmd_generate,
+    &nmb__cmd_perplexity,
     &nmb__cmd_plot,
 };
 enum { NCOMMAND = sizeof commands / sizeof *commands };

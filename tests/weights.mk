@@ -6,3 +6,6 @@ endif
 tests_unit_test_wfile_SOURCES = tests/unit/test_wfile.c tests/unit/unit.h
 tests_unit_test_wfile_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
 EXTRA_DIST += tests/data/blocks.json tests/data/blocks.py
+dist_check_SCRIPTS += tests/cli/weights.sh
+TESTS += tests/cli/weights.sh
+EXTRA_DIST += tests/cli/weights.py
