@@ -3,9 +3,9 @@ UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
 # Values: formats, ops, programs.
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks
 TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks
 endif
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/unit.h
 tests_unit_test_formats_LDADD = $(UNIT_LDADD) -lm
@@ -17,6 +17,8 @@ tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/unit.h test
 tests_unit_test_choice_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_values_SOURCES = tests/unit/test_values.c tests/unit/unit.h
 tests_unit_test_values_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_blocks_SOURCES = tests/unit/test_blocks.c tests/unit/unit.h
+tests_unit_test_blocks_LDADD = $(UNIT_LDADD) -lm
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_prog
 TESTS += tests/unit/test_prog
