@@ -95,6 +95,7 @@ extern const nmb__command nmb__cmd_systolic, nmb__cmd_dram, nmb__cmd_validate;
 extern const nmb__command nmb__cmd_system;
 extern const nmb__command nmb__cmd_collective;
 extern const nmb__command nmb__cmd_logits, nmb__cmd_generate, nmb__cmd_perplexity;
+extern const nmb__command nmb__cmd_macro;
 extern const nmb__command nmb__cmd_plot, nmb__cmd_op;
 
 /* All of one cell's columns, with those that depend on the host or without. */

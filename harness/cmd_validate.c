@@ -298,10 +298,12 @@ print_all(const ledger *l, const int *count)
   for (int i = 0; i < l->n; i++)
     print_row(&l->target[i], &l->outcome[i]);
   print_sums(l);
-  printf("\n");
+  const char *comma = "\n";
   for (int v = 0; v < NMB__NVERDICT; v++)
-    if (count[v])
-      printf("%s%d %s", v ? ", " : "", count[v], nmb__verdict_name((nmb__verdict)v));
+    if (count[v]) {
+      printf("%s%d %s", comma, count[v], nmb__verdict_name((nmb__verdict)v));
+      comma = ", ";
+    }
   printf("\n");
 }
 

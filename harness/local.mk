@@ -23,7 +23,7 @@ nmbench_SOURCES += harness/cmd_compile.c
 nmbench_SOURCES += harness/cmd_sim.c
 nmbench_SOURCES += harness/cmd_systolic.c harness/cmd_dram.c harness/cmd_validate.c
 nmbench_SOURCES += harness/cmd_system.c
-nmbench_SOURCES += harness/cmd_collective.c
+nmbench_SOURCES += harness/cmd_collective.c harness/cmd_macro.c
 nmbench_SOURCES += harness/cmd_op.c harness/op.c harness/op.h harness/op_run.c harness/op_run.h \
   harness/op_plot.c harness/sim_trace.c harness/sim_trace.h
 libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harness/experiment.h \

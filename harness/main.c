@@ -28,6 +28,7 @@ static const nmb__command *const commands[] = {
     &nmb__cmd_systolic,
     &nmb__cmd_dram,
     &nmb__cmd_collective,
+    &nmb__cmd_macro,
     &nmb__cmd_system,
     &nmb__cmd_validate,
     &nmb__cmd_op,

@@ -83,3 +83,10 @@ plugin_LTLIBRARIES += plugins/ianus.la
 plugins_ianus_la_SOURCES = hwsim/system-ianus.c
 plugins_ianus_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_ianus_la_LIBADD = -lm
+plugin_LTLIBRARIES += plugins/cim.la
+plugins_cim_la_SOURCES = hwsim/cim.c
+plugins_cim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_cim_la_LIBADD = -lm
+dist_machines_DATA += hwsim/machines/cim-sinangil.hw hwsim/machines/cim-jia.hw \
+  hwsim/machines/cim-wang.hw hwsim/machines/cim-colonnade.hw
+dist_validation_DATA += hwsim/validation/cim.csv hwsim/validation/others.csv

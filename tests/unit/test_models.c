@@ -319,6 +319,58 @@ test_blocking(void)
   bench_close(&b);
 }
 
+/* A bit-serial array: slices of the input times rounds of tiles; a weight of W bits
+ * takes W + 7 columns, so eight of eight bits lie side by side. */
+static void
+test_cim(void)
+{
+  static const char *const text =
+      "include = \"cim-colonnade\"; set = ( { path = \"engines.cim.arrays\"; value = 4; "
+      "}, { path = \"engines.cim.weight-bits\"; value = 8; }, { path = "
+      "\"engines.cim.input-bits\"; value = %d; }, { path = \"engines.cim.active-rows\"; "
+      "value = %d; }, { path = \"memories.ddr.bandwidth\"; value = \"100TB/s\"; } );";
+  const double pass = (8 + 7 + 8 + 2) * 0.4e-9;
+  char serial[800];
+  for (int bits = 1; bits <= 8; bits *= 2)
+    for (int active = 0; active <= 32; active += 32) {
+      snprintf(serial, sizeof serial, text, bits, active);
+      bench b = bench_open(serial, "cim", 3, 8, 256); /* two tiles, on two arrays */
+      nmb_cost c = bench_cost(&b);
+      CU_ASSERT_DOUBLE_EQUAL(c.time[NMB_CAUSE_COMPUTE],
+                             3 * bits * (active ? 4 : 1) * pass, 1e-15);
+      CU_ASSERT_TRUE(c.time[NMB_CAUSE_ROW] == 0);
+      CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_COMPUTE],
+                             3 * 2 * bits * (active ? 4 : 1) * 139.47e-12, 1e-18);
+      bench_close(&b);
+      b = bench_open(serial, "cim", 3, 24, 256); /* six tiles: they do not stay */
+      c = bench_cost(&b);
+      CU_ASSERT_DOUBLE_EQUAL(c.time[NMB_CAUSE_COMPUTE],
+                             2 * 3 * bits * (active ? 4 : 1) * pass, 1e-15);
+      CU_ASSERT_DOUBLE_EQUAL(c.time[NMB_CAUSE_ROW], 2 * 128 * 10e-9, 1e-15);
+      bench_close(&b);
+    }
+}
+
+/* Energy of an analog array goes with the ones among its values. */
+static void
+test_cim_values(void)
+{
+  double e[3];
+  for (int i = 0; i < 3; i++) {
+    char text[300];
+    snprintf(text, sizeof text,
+             "include = \"cim-sinangil\"; set = ( { path = \"engines.cim.input-ones\"; "
+             "value = \"%d%%\"; } );",
+             50 * i);
+    bench b = bench_open(text, "cim", 1, 16, 64);
+    const nmb_cost c = bench_cost(&b);
+    e[i] = c.energy[NMB_EPART_COMPUTE] + c.energy[NMB_EPART_ARRAY];
+    bench_close(&b);
+  }
+  CU_ASSERT_DOUBLE_EQUAL(e[1] - e[0], e[2] - e[1], 1e-18);
+  CU_ASSERT_DOUBLE_EQUAL(e[2] - e[0], 64 * 64 * 1.0872e-15, 1e-18);
+}
+
 /* What a machine does not know stays unknown in the costs. */
 static void
 test_unknown_energy(void)
@@ -380,7 +432,9 @@ test_vector(void)
   bench_close(&b);
 }
 
-UNIT_MAIN("models", {"AiM GEMVs take the public simulator's cycles", test_aim_gemv},
+UNIT_MAIN("models", {"bit-serial cells: slices, tiles, rounds", test_cim},
+          {"energy by the values", test_cim_values},
+          {"AiM GEMVs take the public simulator's cycles", test_aim_gemv},
           {"sharing the global buffer buys 1.19x", test_aim_reuse},
           {"a larger global buffer saves turns", test_aim_bigger_buffer},
           {"short rows share pages", test_packed_rows},

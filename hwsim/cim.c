@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* cim: arrays of memory cells that multiply where the weights lie, analog or digital.
+ *
+ * A weight takes weight-bits / cell-bits columns, digital arrays `carry-columns` more for
+ * their sums; an array holds `rows` inputs by as many weights as fit its columns.  One
+ * pass puts dac-bits of each of up to `active-rows` inputs on the rows and reads
+ * 1 / column-mux of the columns.  A vector on an array takes
+ *     ceil(input-bits / dac-bits) ceil(rows / active-rows) column-mux   passes.
+ * Tiles of the matrix go round over the arrays; if there are more tiles than arrays,
+ * each is written first, row after row.
+ * A pass lasts a clock; in a digital array whose sums ripple through it, the longest
+ * chain of adders: (columns of a weight + rows of a pipeline stage + 2) adder-time.
+ * Energy is counted by events: an input driven, a cell that conducts (the mean over the
+ * values: input-ones x weight-ones), a column converted, a pass; it goes with the
+ * square of the voltage. */
+#include "nmbench/nmb_plugin.h"
+
+#include <math.h>
+
+#define PARAMS(X)                                                                        \
+  X(ROWS, "rows", "int", "1", NULL, "1..1048576", "inputs of an array")                  \
+  X(COLS, "cols", "int", "1", NULL, "1..1048576", "columns of cells")                    \
+  X(ARRAYS, "arrays", "int", "1", "1", "1..", "arrays of a device")                      \
+  X(ACTIVE, "active-rows", "int", "row", "0", "0..", "rows of a pass; 0: all")           \
+  X(MUX, "column-mux", "int", "1", "1", "1..", "columns that share a converter")         \
+  X(DAC, "dac-bits", "int", "bit", "1", "1..16", "bits of an input in a pass")           \
+  X(ADC, "adc-bits", "int", "bit", "0", "0..32", "of a converter; 0: digital sums")      \
+  X(CELL, "cell-bits", "int", "bit", "1", "1..8", "bits of a weight in a cell")          \
+  X(CARRY, "carry-columns", "int", "1", "0", "0..64", "columns for sums, of a weight")   \
+  X(INPUT, "input-bits", "int", "bit", "0", "0..32", "0: of the input's format")         \
+  X(WEIGHT, "weight-bits", "int", "bit", "0", "0..32", "0: of the weight's format")      \
+  X(CLOCK, "pass-time", "time", "s", NULL, "1ps..", "a pass")                            \
+  X(ADDER, "adder-time", "time", "s", "0", "0..", "a full adder; 0: pass-time holds")    \
+  X(STAGE, "stage-rows", "int", "row", "0", "0..", "rows between pipeline registers")    \
+  X(WRITE, "write-time", "time", "s", NULL, "0..", "a row of cells written")             \
+  X(INONES, "input-ones", "ratio", "1", "50%", "0..1", "share of ones among input bits") \
+  X(WONES, "weight-ones", "ratio", "1", "50%", "0..1", "likewise, of weights")           \
+  X(VOLT, "voltage", "real", NULL, "1", "0.01..", "over the voltage of the energies")    \
+  X(AREA, "area", "real", "mm2", "0", "0..", "of an array; 0: unknown")                  \
+  X(E_DAC, "energy-dac", "energy", "J", NULL, "0..", "an input driven in a pass")        \
+  X(E_CELL, "energy-cell", "energy", "J", NULL, "0..", "a cell that conducts in a pass") \
+  X(E_ADC, "energy-adc", "energy", "J", NULL, "0..", "a column read in a pass")          \
+  X(E_PASS, "energy-pass", "energy", "J", NULL, "0..", "all else of a pass of an array") \
+  X(E_WRITE, "energy-write", "energy", "J", NULL, "0..", "a cell written")
+enum {
+#define X(id, name, type, unit, dflt, range, help) P_##id,
+  PARAMS(X)
+#undef X
+};
+static const nmb_opt params[] = {
+#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
+    PARAMS(X)
+#undef X
+        {0}};
+#define PAR(id) (e->param[P_##id].value)
+
+typedef struct shape {
+  double columns;             /* of a weight */
+  double outputs;             /* weights side by side in an array */
+  double tiles, rounds, rows; /* rows: used in the fullest tile */
+  double slices, passes;      /* of an input vector on an array */
+  double pass_s;
+} shape;
+
+static double
+bits_of(const nmb_prog *p, nmb_id tensor, double given)
+{
+  return given > 0 ? given : nmb_dtype_get(p->tensor[tensor].dtype)->bits;
+}
+
+static shape
+shape_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+{
+  const nmb_op *op = &p->op[in->op];
+  const nmb_tile *t = &in->tile;
+  const double n = (double)(t->n1 - t->n0), k = (double)(t->k1 - t->k0);
+  shape s;
+  s.columns = ceil(bits_of(p, op->in[1], PAR(WEIGHT)) / PAR(CELL)) + PAR(CARRY);
+  s.outputs = floor(PAR(COLS) / s.columns);
+  s.rows = fmin(k, PAR(ROWS));
+  s.tiles = (double)(t->b1 - t->b0) * ceil(k / PAR(ROWS)) * ceil(n / fmax(s.outputs, 1));
+  s.rounds = ceil(s.tiles / (PAR(ARRAYS) * e->devices));
+  s.slices = ceil(bits_of(p, op->in[0], PAR(INPUT)) / PAR(DAC));
+  s.passes = s.slices * PAR(MUX) * (PAR(ACTIVE) > 0 ? ceil(s.rows / PAR(ACTIVE)) : 1);
+  s.pass_s = PAR(ADDER) > 0 ? (s.columns + PAR(STAGE) + 2) * PAR(ADDER) : PAR(CLOCK);
+  return s;
+}
+
+/* Energy of one input vector and all of the tile's weights. */
+static void
+energy(const nmb_engine *e, const shape *s, double vectors, double n, double k, double b,
+       nmb_cost *out)
+{
+  const double volt = PAR(VOLT) * PAR(VOLT), cells = n * s->columns;
+  const double down = ceil(k / PAR(ROWS)), across = ceil(n / s->outputs);
+  const double groups = PAR(ACTIVE) > 0 ? ceil(s->rows / PAR(ACTIVE)) : 1;
+  const double drive = k * across * s->slices * PAR(E_DAC);
+  const double conduct = k * cells * s->slices * PAR(INONES) * PAR(WONES) * PAR(E_CELL);
+  const double convert = cells * down * s->slices * groups * PAR(E_ADC);
+  const double rest = down * across * s->passes * PAR(E_PASS);
+  out->energy[NMB_EPART_COMPUTE] += volt * vectors * b * (convert + rest);
+  out->energy[NMB_EPART_ARRAY] += volt * vectors * b * (drive + conduct);
+  if (s->rounds > 1)
+    out->energy[NMB_EPART_ARRAY] += volt * b * k * cells * PAR(E_WRITE);
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
+  const nmb_tile *t = &in->tile;
+  const double m = (double)(t->m1 - t->m0);
+  double memory = 0;
+  if (class_ != NMB_CLASS_MAC || p->op[in->op].nin < 2)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "cim cannot run op '%s'",
+                    nmb_op_get(p->op[in->op].code)->name);
+  const shape s = shape_of(p, e, in);
+  if (s.outputs < 1)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "a weight takes %.0f columns, the array has %.0f", s.columns,
+                    PAR(COLS));
+  out->time[NMB_CAUSE_COMPUTE] = m * s.rounds * s.passes * s.pass_s;
+  if (s.rounds > 1) /* weights that do not stay */
+    out->time[NMB_CAUSE_ROW] = s.rounds * s.rows * PAR(WRITE);
+  energy(e, &s, m, (double)(t->n1 - t->n0), (double)(t->k1 - t->k0),
+         (double)(t->b1 - t->b0), out);
+  for (int i = 0; i < in->nopnd; i++) {
+    const nmb_operand *o = &in->opnd[i];
+    const nmb_mem *mem = &p->hw->mem[o->mem];
+    const double bytes = nmb_operand_bytes(o);
+    out->mem_bytes[o->mem] += bytes;
+    if (mem->local || o->mem == e->resident) /* weights are where they are used */
+      continue;
+    out->mem_s[o->mem] += bytes / mem->bytes_per_s;
+    out->energy[NMB_EPART_IO] += bytes * mem->j_per_byte;
+  }
+  for (int i = 0; i < p->hw->nmem; i++)
+    memory = fmax(memory, out->mem_s[i]);
+  out->time[NMB_CAUSE_BUS] =
+      fmax(memory - out->time[NMB_CAUSE_COMPUTE] - out->time[NMB_CAUSE_ROW], 0);
+  out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
+  return NMB_OK;
+}
+
+NMB_PLUGIN
+{
+    NMB_PLUGIN_HEAD,
+    .kind = "model",
+    .name = "cim",
+    .version = "1",
+    .summary = "arrays of cells that multiply, analog or digital",
+    .source = "andrulis2024cimloop; sinangil2021cim; jia2020cim; wang2022c2c; "
+              "kim2021colonnade",
+    .limits = "partial sums of several arrays are added beside the next pass; no noise "
+              "and no loss of converters that are too narrow; energy by the mean of the "
+              "values, not by their order",
+    .opts = params,
+    .cost = cost,
+};
