@@ -547,6 +547,7 @@ resolve(builder *b)
   a->nlayer = I(b, LAYERS);
   a->tied = I(b, TIED);
   a->mtp = I(b, MTP);
+  a->mtp_pattern = S(b, MTP_PATTERN);
   a->context = I(b, CONTEXT);
   NMB_TRY(ends_resolve(b, a));
   nmb__layer *layer = NMB_NEW(b->run, nmb__layer, a->nlayer);

@@ -433,14 +433,41 @@ kv_elements(const nmb__layer *l, int64_t *unwindowed)
  * next token's embedding, two norms before it and one after; embedding and head
  * are the model's own. */
 static int64_t
-mtp_params(nmb_run *run, const nmb__arch *a)
+layer_params(nmb_run *run, const nmb__arch *a, int layer)
 {
   const nmb__piece *v;
-  int64_t n = 2 * a->hidden * a->hidden + 3 * a->hidden;
-  const int np = nmb__pieces(run, a, a->distinct[a->nlayer - 1], &v);
+  int64_t n = 0;
+  const int np = nmb__pieces(run, a, a->distinct[layer], &v);
   for (int i = 0; i < np; i++)
     if (v[i].use != NMB__USE_CONSTANT)
       n += v[i].rows * v[i].cols * v[i].copies;
+  return n;
+}
+
+/* The first layer that holds what the letter says; the last one if none does. */
+static int
+layer_of(const nmb__arch *a, char letter)
+{
+  for (int i = 0; i < a->nlayer; i++) {
+    const nmb__layer *l = &a->layer[i];
+    const char is = l->mixer.kind     ? 'M'
+                    : l->attn.heads   ? '*'
+                    : l->moe.experts  ? 'E'
+                                      : '-';
+    if (is == letter)
+      return i;
+  }
+  return (int)a->nlayer - 1;
+}
+
+static int64_t
+mtp_params(nmb_run *run, const nmb__arch *a)
+{
+  int64_t n = 2 * a->hidden * a->hidden + 3 * a->hidden;
+  if (!*a->mtp_pattern)
+    n += layer_params(run, a, (int)a->nlayer - 1);
+  for (const char *s = a->mtp_pattern; *s; s++)
+    n += layer_params(run, a, layer_of(a, *s));
   return a->mtp * n;
 }
 

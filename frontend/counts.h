@@ -50,7 +50,7 @@ typedef void (*nmb__piece_sink)(void *, const char *name, nmb__use, nmb__class,
                                 int64_t rows, int64_t cols);
 void nmb__mixer_pieces(nmb_run *, const nmb__mixer *, int64_t hidden, nmb__piece_sink,
                        void *to);
-int64_t nmb__state_elements(const nmb__mixer *); /* of a sequence */
+NMB_API int64_t nmb__state_elements(const nmb__mixer *); /* of a sequence */
 /* Of the state alone, for one sequence; projections and convolutions are weights. */
 double nmb__mixer_macs(const nmb__mixer *, int64_t fresh);
 

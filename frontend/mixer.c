@@ -4,6 +4,15 @@
 
 #include "frontend/arch.h"
 
+static const char *const mixer_names[] = {"none",  "mamba", "ssd",
+                                          "delta", "kda",   "lightning"};
+
+const char *
+nmb__mixer_name(int64_t kind)
+{
+  return mixer_names[kind];
+}
+
 /* ------------------------------------------------------------ kinds of layers */
 static nmb_status
 kind_bad(const builder *b, nmb__field f, int64_t layer, const char *found)
@@ -211,8 +220,7 @@ scales_resolve(const builder *b, nmb__mixer *t)
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
-  static const char *const kinds[] = {"none", "mamba", "ssd", "delta", "kda", "lightning"};
-  NMB_TRY(nmb__choose(b, NMB__F_MIXER, kinds, 6, &t->kind));
+  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 6, &t->kind));
   NMB_TRY(widths_resolve(b, t));
   NMB_TRY(norms_resolve(b, t));
   NMB_TRY(scales_resolve(b, t));

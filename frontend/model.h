@@ -207,6 +207,7 @@ typedef struct nmb__arch {
   const char *name, *family, *path;
   uint64_t hash; /* of the bytes of the file */
   int64_t hidden, vocab, nlayer, tied, mtp, context;
+  const char *mtp_pattern; /* letters of a module's layers; "": one as the last */
   int64_t positions; /* rows of a learned table; 0: none */
   int64_t embed_norm, head_bias;
   int64_t kv_shared_weights; /* boolean: layers that read other caches have projections */
@@ -247,6 +248,7 @@ NMB_API uint64_t nmb__arch_hash(const nmb__arch *);
 NMB_API const char *nmb__act_name(int64_t);
 NMB_API const char *nmb__score_name(int64_t);
 NMB_API const char *nmb__rope_name(int64_t);
+NMB_API const char *nmb__mixer_name(int64_t);
 /* Inputs of a graph that hold the rope_short and rope_long of its architecture. */
 #define NMB__ROPE_SHORT_FACTORS "rope.short"
 #define NMB__ROPE_LONG_FACTORS "rope.long"

@@ -3,6 +3,7 @@
  * of its rows, and whether it is stored turned. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/run.h"
@@ -23,7 +24,17 @@ typedef enum pick_kind {
   PICK_EVEN,
   PICK_ODD,
   PICK_LATENT_K, /* keys without position, then values, of each head */
-  PICK_LATENT_V
+  PICK_LATENT_V,
+  PICK_HEAD_FIRST, /* half of the rows of each head */
+  PICK_HEAD_SECOND,
+  PICK_MAMBA_STEP,  /* of step, keys, queries */
+  PICK_SSD_ALL,     /* of gate, values, keys, queries, step */
+  PICK_SSD_CONV,    /* of values, keys, queries */
+  PICK_DELTA_CONV,  /* of queries, keys, values */
+  PICK_DELTA_GROUP, /* the same, then the gate, for each key head */
+  PICK_DELTA_BETA,  /* of beta and step for each key head */
+  PICK_HEAD_QKV,    /* of queries, keys, values for each head */
+  PICK_DECAY        /* all; the file has -exp of it */
 } pick_kind;
 
 typedef struct name_row {
@@ -83,15 +94,71 @@ shape_of(wanted *q)
     q->slabs = t->dim[0];
     q->rows = t->dim[1];
     q->cols = 0;
-  } else if (t->rank == 2)
+  } else if (!strcmp(t->name, "mixer.d") || !strcmp(t->name, "mixer.dt_bias") ||
+             !strcmp(t->name, "mixer.norm"))
+    q->cols = 0; /* vectors that the graph has by heads or groups */
+  else if (t->rank == 2)
     q->rows = t->dim[0];
+}
+
+/* The widths of what stands together in a tensor of a mixer; 0: not there. */
+enum { MIX_Z, MIX_X, MIX_B, MIX_C, MIX_DT, MIX_DTDOWN, MIX_Q, MIX_K, MIX_V, MIX_BETA };
+static const char *const mix_names[] = {"z", "x", "b", "c", "dt", "dt_down",
+                                        "q", "k", "v", "beta"};
+
+/* Where the weight is in rows of `kinds` (ended by -1) that follow one another, `groups`
+ * times. */
+static pick
+among(const wanted *q, const nmb__mixer *t, const int *kinds, int64_t groups)
+{
+  const int64_t v = t->heads * t->dv / groups, k = t->groups * t->dk / groups;
+  const int64_t h = t->heads / groups;
+  const int64_t width[] = {v, v, k, k, h, t->rank, k, k, v, h};
+  const bool mamba = t->kind == NMB__MIX_MAMBA;
+  const char *name = q->t->name;
+  size_t end = strlen(name) - (ends(name, ".bias") ? strlen(".bias") : 0), from = end;
+  while (from > 0 && name[from - 1] != '.')
+    from--;
+  pick p = {0};
+  for (; *kinds >= 0; kinds++) {
+    const int64_t w = mamba && *kinds != MIX_DTDOWN ? t->dk : width[*kinds];
+    if (strlen(mix_names[*kinds]) == end - from &&
+        !strncmp(mix_names[*kinds], name + from, end - from)) {
+      p.first = p.stride;
+      p.len = w;
+    }
+    p.stride += w;
+  }
+  p.total = groups * p.stride;
+  return p;
+}
+
+static pick
+mixer_pick(const wanted *q, const nmb__mixer *t, pick_kind kind)
+{
+  static const int step[] = {MIX_DTDOWN, MIX_B, MIX_C, -1},
+                   all[] = {MIX_Z, MIX_X, MIX_B, MIX_C, MIX_DT, -1},
+                   conv[] = {MIX_X, MIX_B, MIX_C, -1}, qkv[] = {MIX_Q, MIX_K, MIX_V, -1},
+                   qkvz[] = {MIX_Q, MIX_K, MIX_V, MIX_Z, -1},
+                   beta[] = {MIX_BETA, MIX_DT, -1};
+  if (!t->kind)
+    return (pick){0, 0, 0, 0};
+  switch (kind) {
+  case PICK_MAMBA_STEP: return among(q, t, step, 1);
+  case PICK_SSD_ALL: return among(q, t, all, 1);
+  case PICK_SSD_CONV: return among(q, t, conv, 1);
+  case PICK_DELTA_CONV: return among(q, t, qkv, 1);
+  case PICK_DELTA_GROUP: return among(q, t, qkvz, t->groups);
+  case PICK_HEAD_QKV: return among(q, t, qkv, t->heads);
+  default: return among(q, t, beta, t->groups);
+  }
 }
 
 static pick
 pick_of(const wanted *q, pick_kind kind, int64_t n)
 {
   const nmb__layer *l = q->layer >= 0 ? &q->m->arch->layer[q->layer] : NULL;
-  const nmb__attn none = {.heads = 1, .kv_heads = 1}, *t = l ? &l->attn : &none;
+  const nmb__attn none = {.heads = 1, .kv_heads = 1}, *t = l && l->attn.heads ? &l->attn : &none;
   const int64_t hq = t->heads * t->dk, hk = t->kv_heads * t->dk, hv = t->kv_heads * t->dv;
   const int64_t g = t->heads / t->kv_heads, group = (g + 1) * t->dk + t->dv;
   const int64_t latent = t->d_nope + t->dv;
@@ -108,7 +175,12 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_ODD: return (pick){1, 1, 2, 2 * n};
   case PICK_LATENT_K: return (pick){0, t->d_nope, latent, t->heads * latent};
   case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent};
-  default: return (pick){0, n, n, n};
+  case PICK_HEAD_FIRST: return (pick){0, t->dk, 2 * t->dk, 2 * n};
+  case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n};
+  case PICK_ALL:
+  case PICK_SLAB:
+  case PICK_DECAY: return (pick){0, n, n, n};
+  default: return l ? mixer_pick(q, &l->mixer, kind) : (pick){0, 0, 0, 0};
   }
 }
 
@@ -275,6 +347,8 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       turned_read(s, slabs, &p, rows, cols, to);
     else
       matrix_read(s, slabs, &p, rows, cols, to);
+    for (int64_t i = 0; row->part == PICK_DECAY && i < rows * (cols ? cols : 1); i++)
+      to[i] = logf(-to[i]);
   }
   return NMB_OK;
 }

@@ -57,13 +57,23 @@ json_layer(const nmb__layer *l)
   const nmb__attn *t = &l->attn;
   json_t *o =
       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "attention",
-                t->mla                    ? "mla"
+                !t->heads                 ? "none"
+                : t->mla                  ? "mla"
                 : t->kv_heads == t->heads ? "mha"
                 : t->kv_heads == 1        ? "mqa"
                                           : "gqa",
                 "heads", (json_int_t)t->heads, "kv_heads", (json_int_t)t->kv_heads,
                 "key_width", (json_int_t)t->dk, "value_width", (json_int_t)t->dv,
                 "window", (json_int_t)t->window, "ffn_width", (json_int_t)l->ffn.width);
+  if (l->mixer.kind)
+    json_object_set_new(
+        o, "mixer",
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "kind",
+                  nmb__mixer_name(l->mixer.kind), "heads", (json_int_t)l->mixer.heads,
+                  "key_heads", (json_int_t)l->mixer.groups, "key_width",
+                  (json_int_t)l->mixer.dk, "value_width", (json_int_t)l->mixer.dv,
+                  "convolution", (json_int_t)l->mixer.taps, "state_elements",
+                  (json_int_t)nmb__state_elements(&l->mixer)));
   if (l->moe.experts)
     json_object_set_new(o, "moe",
                         json_pack("{s:I, s:I, s:I, s:I, s:s}", "experts",
@@ -99,13 +109,15 @@ json_steps(const card *c)
   for (int i = 0; i < 2; i++)
     json_object_set_new(
         o, phase_names[i],
-        json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I}", "batch",
+        json_pack("{s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I}", "batch",
                   (json_int_t)c->spec[i].batch, "new_tokens",
                   (json_int_t)c->spec[i].fresh, "context", (json_int_t)c->spec[i].context,
                   "macs", c->step[i].macs, "weight_bytes_read",
                   (json_int_t)c->step[i].weight_bytes_touched, "kv_bytes_read",
                   (json_int_t)c->step[i].kv_bytes_read, "kv_bytes_written",
-                  (json_int_t)c->step[i].kv_bytes_written));
+                  (json_int_t)c->step[i].kv_bytes_written, "state_bytes_read",
+                  (json_int_t)c->step[i].state_bytes, "state_bytes_written",
+                  (json_int_t)c->step[i].state_bytes));
   return o;
 }
 
@@ -179,9 +191,8 @@ grouped(nmb_run *run, int64_t v)
 }
 
 static const char *
-layer_text(nmb_run *run, const nmb__layer *l)
+attention_text(nmb_run *run, const nmb__attn *t)
 {
-  const nmb__attn *t = &l->attn;
   const char *attn =
       t->mla ? nmb_format(run, "MLA %" PRId64 " heads, latent %" PRId64 "+%" PRId64,
                           t->heads, t->kv_rank, t->d_rope)
@@ -190,16 +201,38 @@ layer_text(nmb_run *run, const nmb__layer *l)
                           : t->kv_heads == 1      ? "MQA"
                                                   : "GQA",
                           t->heads, t->kv_heads, t->dk);
-  if (t->window)
-    attn = nmb_format(run, "%s, window %" PRId64, attn, t->window);
+  if (t->gate)
+    attn = nmb_format(run, "%s, gated", attn);
+  return t->window ? nmb_format(run, "%s, window %" PRId64, attn, t->window) : attn;
+}
+
+static const char *
+network_text(nmb_run *run, const nmb__layer *l)
+{
   if (!l->moe.experts)
-    return nmb_format(run, "%s; FFN %" PRId64 " %s", attn, l->ffn.width,
+    return nmb_format(run, "FFN %" PRId64 " %s", l->ffn.width,
                       nmb__act_name(l->ffn.act));
   return nmb_format(
-      run, "%s; %" PRId64 " of %" PRId64 " experts of %" PRId64 " %s%s", attn,
-      l->moe.topk, l->moe.experts, l->moe.expert.width, nmb__act_name(l->moe.expert.act),
+      run, "%" PRId64 " of %" PRId64 " experts of %" PRId64 " %s%s", l->moe.topk,
+      l->moe.experts, l->moe.expert.width, nmb__act_name(l->moe.expert.act),
       l->moe.shared.width ? nmb_format(run, ", shared %" PRId64, l->moe.shared.width)
                           : "");
+}
+
+/* What the layer holds, in its order. */
+static const char *
+layer_text(nmb_run *run, const nmb__layer *l)
+{
+  const nmb__mixer *x = &l->mixer;
+  const char *s = "";
+  if (x->kind)
+    s = nmb_format(run, "%s %" PRId64 "/%" PRId64 " heads of %" PRId64 " x %" PRId64,
+                   nmb__mixer_name(x->kind), x->heads, x->groups, x->dv, x->dk);
+  if (l->attn.heads)
+    s = nmb_format(run, "%s%s%s", s, *s ? " beside " : "", attention_text(run, &l->attn));
+  if (l->ffn.width || l->moe.experts)
+    s = nmb_format(run, "%s%s%s", s, *s ? "; " : "", network_text(run, l));
+  return s;
 }
 
 /* Distinct layers are A, B, ...; a pattern that repeats is written once. */
@@ -239,12 +272,16 @@ print_steps(const card *c)
   for (int i = 0; i < 2; i++) {
     const nmb__counts *s = &c->step[i];
     printf("%-9s%" PRId64 " x %" PRId64 " new after %" PRId64
-           " cached: %s MACs, weights read %s, KV read %s, written %s\n",
+           " cached: %s MACs, weights read %s, KV read %s, written %s",
            phase_names[i], c->spec[i].batch, c->spec[i].fresh, c->spec[i].context,
            short_number(c->run, s->macs, false),
            short_number(c->run, (double)s->weight_bytes_touched, true),
            short_number(c->run, (double)s->kv_bytes_read, true),
            short_number(c->run, (double)s->kv_bytes_written, true));
+    if (s->state_bytes)
+      printf(", state %s each way",
+             short_number(c->run, (double)s->state_bytes, true));
+    printf("\n");
   }
 }
 
@@ -288,6 +325,8 @@ print_text(const card *c, bool explain)
   if (c->par.kv_elements != c->par.kv_elements_unwindowed)
     printf(", %s beyond the windows", grouped(run, 2 * c->par.kv_elements_unwindowed));
   printf("\n");
+  if (c->par.state_elements)
+    printf("state    %s elements a sequence\n", grouped(run, c->par.state_elements));
   print_steps(c);
   if (explain) {
     printf("keys of %s\n", a->path);

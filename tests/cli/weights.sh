@@ -5,6 +5,6 @@
 shared=$srcdir/../shared
 [ -d "$shared/weights" ] || skip "no models beside the sources"
 [ -n "${PYTHON3:=$(command -v /usr/bin/python3 || command -v python3)}" ] || skip "no python3"
-echo "stories260K llama256 moe64b gpt2_64" | "$PYTHON3" "$srcdir/tests/cli/weights.py" "$nmbench" "$shared" ||
+echo "stories260K llama256 moe64b gpt2_64 mamba32" | "$PYTHON3" "$srcdir/tests/cli/weights.py" "$nmbench" "$shared" ||
   fail "the numbers differ"
 exit $bad
