@@ -10,7 +10,7 @@
 #include "frontend/quant.h"
 
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
-                                                 "relu", "relu2", "swiglu-oai"};
+                                                 "relu", "relu2", "swiglu-oai", "situ"};
 static const char *const score_names[NMB__NSCORE] = {
     "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrt-softplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
@@ -429,6 +429,7 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   l->norm_offset = R(b, NORM_OFFSET);
   l->residual = R(b, RESIDUAL_SCALE);
   l->sub_norm = I(b, SUB_NORM);
+  l->res_block = I(b, RES_BLOCK);
   unsigned holds;
   NMB_TRY(nmb__holds_resolve(b, i, &holds));
   if (holds & NMB__HOLDS_MIXER)

@@ -694,6 +694,9 @@ refuse(nmb_run *run, const nmb__arch *a)
     const nmb__layer *l = &a->layer[a->first[i]];
     const char *what = l->attn.latent        ? "pooled caches"
                        : l->attn.index.heads ? "the indexer of sparse attention"
+                       : l->res_block        ? "attention to the sums of blocks of layers"
+                       : l->ffn.act == NMB__ACT_SITU || l->moe.expert.act == NMB__ACT_SITU
+                           ? "the activation SiTU-GLU"
                        : l->hyper            ? "hyper-connections"
                        : l->altup || l->ple  ? "streams and embeddings of a layer"
                        : l->attn.kv_from     ? "caches that layers share"

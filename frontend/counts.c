@@ -299,6 +299,15 @@ pieces_attention(list *s, int64_t H)
     matrix(s, "attn.o", NMB__P_ATTN, NMB__W_ATTN, H, n, t->o_bias);
 }
 
+/* A query for the sums of blocks of layers, and the norm of these. */
+static void
+pieces_residuals(list *s, const char *prefix, nmb__part part, int64_t H)
+{
+  norm(s, nmb_format(s->run, "%s.residuals.norm", prefix), part, H);
+  add(s, nmb_format(s->run, "%s.residuals.query", prefix), part, NMB__USE_VECTOR,
+      NMB__W_STREAM, H, 1, 1);
+}
+
 static void
 pieces_layer(list *s, int64_t H)
 {
@@ -310,6 +319,10 @@ pieces_layer(list *s, int64_t H)
     norm(s, "attn.norm", NMB__P_NORM, H);
   if (mixes && after)
     norm(s, "attn.post_norm", NMB__P_NORM, H);
+  if (l->res_block) {
+    pieces_residuals(s, "attn", NMB__P_NORM, H);
+    pieces_residuals(s, "ffn", NMB__P_NORM, H);
+  }
   if (l->hyper) {
     pieces_hyper(s, "attn", l->hyper, H);
     pieces_hyper(s, "ffn", l->hyper, H);
@@ -348,6 +361,8 @@ pieces_ends(list *s, const nmb__arch *a)
   }
   if (s->l->ple)
     norm(s, "ple.norm", NMB__P_EMBED, s->l->ple);
+  if (s->l->res_block)
+    pieces_residuals(s, "head", NMB__P_HEAD, H);
   if (!n)
     return;
   add(s, "head.hyper", NMB__P_HEAD, NMB__USE_TOKEN, NMB__W_STREAM, n, n * H, 1);

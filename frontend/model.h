@@ -34,6 +34,7 @@ enum {
   NMB__ACT_RELU,
   NMB__ACT_RELU2,
   NMB__ACT_SWIGLU_OAI,
+  NMB__ACT_SITU, /* SiTU-GLU of Kimi K3, arXiv:2607.24653 */
   NMB__NACT
 };
 enum {
@@ -190,6 +191,7 @@ typedef struct nmb__layer {
   int64_t altup, altup_active, altup_scale, laurel; /* Gemma 3n; 0: not */
   double sparsity; /* deviations above the mean at which the gate is cut; 0: it is not */
   int64_t ple, ple_rows; /* width and rows of the layer's own embedding */
+  int64_t res_block;     /* layers whose sums are attended to (Kimi K3); 0: not */
   int64_t scalar;        /* boolean: a learned factor on the layer's output */
   double eps, norm_offset, residual;              /* residual: factor on what is added */
   double skip, ffn_skip; /* factors on what is added to, before attention and network */
