@@ -516,7 +516,8 @@ ends_resolve(builder *b, nmb__arch *a)
     a->positions = (I(b, POSITION_ROWS) ? I(b, POSITION_ROWS) : I(b, CONTEXT));
     if (!a->positions)
       return nmb__need(b, NMB__F_CONTEXT);
-    a->positions += I(b, POSITION_EXTRA);
+    a->position_first = I(b, POSITION_EXTRA);
+    a->positions += a->position_first;
   }
   if (I(b, EMBED_WIDTH) && I(b, EMBED_WIDTH) != a->hidden)
     return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_EMBED_WIDTH),

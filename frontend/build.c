@@ -40,7 +40,8 @@ weight(maker *m, const char *name, nmb__class c, int rank, int64_t d0, int64_t d
        int64_t d2)
 {
   const nmb__format f = nmb__stored_format(m->a, m->l, c, name);
-  return tensor(m, name, NMB_ROLE_WEIGHT, f.dtype, f.group, rank, (int64_t[]){d0, d1, d2});
+  return tensor(m, name, NMB_ROLE_WEIGHT, f.dtype, f.group, rank,
+                (int64_t[]){d0, d1, d2});
 }
 
 nmb_id
@@ -136,9 +137,12 @@ rope_scaling(maker *m, const nmb__rope *r, nmb_id op)
   const double attention =
       r->kind == NMB__ROPE_LONG && !far ? r->attention_short : r->attention;
   const nmb_attr attr[] = {
-      NMB_REAL("factor", r->factor),       NMB_REAL("orig", r->orig),
-      NMB_REAL("low", r->low),             NMB_REAL("high", r->high),
-      NMB_REAL("beta_fast", r->beta_fast), NMB_REAL("beta_slow", r->beta_slow),
+      NMB_REAL("factor", r->factor),
+      NMB_REAL("orig", r->orig),
+      NMB_REAL("low", r->low),
+      NMB_REAL("high", r->high),
+      NMB_REAL("beta_fast", r->beta_fast),
+      NMB_REAL("beta_slow", r->beta_slow),
   };
   nmb_op_attr_set(m->p, op, NMB_SYM("scaling", nmb__rope_name(r->kind)));
   for (size_t i = 0; i < sizeof attr / sizeof *attr; i++)
@@ -155,8 +159,7 @@ rope(maker *m, const nmb__rope *r, nmb_id x, nmb_id out)
 {
   if (m->pos == NMB_NONE)
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
-  const nmb_id f =
-      r->kind == NMB__ROPE_LONG && r->dims ? rope_factors(m, r) : NMB_NONE;
+  const nmb_id f = r->kind == NMB__ROPE_LONG && r->dims ? rope_factors(m, r) : NMB_NONE;
   const nmb_id op = op_add(m, NMB_OP_ROPE, 3, (nmb_id[]){x, m->pos, f}, out);
   nmb_op_attr_set(m->p, op, NMB_INT("dims", r->dims));
   nmb_op_attr_set(m->p, op, NMB_REAL("theta", r->dims ? r->theta : 1));
@@ -464,10 +467,10 @@ shared(maker *m, nmb_id x)
   const nmb_id y = network(m, "shared", NMB__W_SHARED, &e->shared, x);
   if (!e->shared_gate)
     return y;
-  const nmb_id g = pointwise(m, "sigmoid",
-                             linear(m, "shared.score", NMB__W_ROUTER, x, 1, H, false,
-                                    act2(m, "share", m->T, 1)),
-                             NMB_NONE, act2(m, "share", m->T, 1));
+  const nmb_id g = pointwise(
+      m, "sigmoid",
+      linear(m, "shared.score", NMB__W_ROUTER, x, 1, H, false, act2(m, "share", m->T, 1)),
+      NMB_NONE, act2(m, "share", m->T, 1));
   return op2(m, NMB_OP_MUL, y, g, act2(m, "shared", m->T, H));
 }
 
@@ -615,7 +618,10 @@ block_embed(maker *m)
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
     const nmb_id rows = tensor(m, "embed.positions", NMB_ROLE_WEIGHT, a->embed.dtype,
                                a->embed.group, 2, (int64_t[]){a->positions, a->hidden});
-    h = add(m, h, op2(m, NMB_OP_EMBED, m->pos, rows, act2(m, "p", m->T, a->hidden)));
+    const nmb_id p = op2(m, NMB_OP_EMBED, m->pos, rows, act2(m, "p", m->T, a->hidden));
+    if (a->position_first)
+      nmb_op_attr_set(m->p, m->p->tensor[p].def, NMB_INT("offset", a->position_first));
+    h = add(m, h, p);
   }
   if (a->embed_norm)
     h = hidden_norm(m, "embed.norm", h);

@@ -45,11 +45,11 @@ nmb__infer_check(nmb_run *run, const nmb__infer *f, const int32_t *ids, int64_t 
       return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
                       "token %" PRId32 " at position %" PRId64 ", expected 0 to %" PRId64,
                       ids[i], f->done + i, a->vocab - 1);
-  if (a->positions && f->done + n > a->positions)
+  if (a->positions && f->done + n > a->positions - a->position_first)
     return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
                     "a sequence of %" PRId64 " tokens, but the model has %" PRId64
                     " positions",
-                    f->done + n, a->positions);
+                    f->done + n, a->positions - a->position_first);
   return NMB_OK;
 }
 

@@ -211,6 +211,7 @@ typedef struct nmb__arch {
   int64_t hidden, vocab, nlayer, tied, mtp, context;
   const char *mtp_pattern; /* letters of a module's layers; "": one as the last */
   int64_t positions; /* rows of a learned table; 0: none */
+  int64_t position_first; /* row of the first position in it */
   int64_t embed_norm, head_bias;
   int64_t kv_shared_weights; /* boolean: layers that read other caches have projections */
   double embed_scale, logit_scale, logit_cap; /* cap 0: none */

@@ -210,7 +210,7 @@ eval_embed(const nmb__opctx *c)
   const int64_t rows = c->in[1]->dim[0], H = c->s.n;
   const float scale = (float)nmb_op_real(c->op, "scale", 1);
   for (int64_t i = c->t.m0; i < c->t.m1; i++) {
-    const int64_t id = nmb__ids(c, 0)[i];
+    const int64_t id = nmb__ids(c, 0)[i] + nmb_op_int(c->op, "offset", 0);
     if (id < 0 || id >= rows)
       return nmb_fail(c->run, NMB_BADINPUT, c->op->loc,
                       "embed: found id %d, expected 0 to %d", (int)id, (int)rows - 1);

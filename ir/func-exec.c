@@ -574,7 +574,7 @@ embed_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *
   const int64_t n = t->m1 - t->m0, rows = f->p->tensor[o->in[1]].dim[0];
   int64_t *row = NMB_NEW(f->run, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
-    row[i] = ids[t->m0 + i];
+    row[i] = ids[t->m0 + i] + nmb_op_int(o, "offset", 0);
     if (row[i] < 0 || row[i] >= rows)
       return nmb_fail(f->run, NMB_BADINPUT, o->loc,
                       "embed: found id %" PRId64 ", expected 0 to %" PRId64, row[i],

@@ -247,13 +247,14 @@ test_moves(void)
   bench b = bench_open(NMB_OP_EMBED, B, F, 0);
   int32_t *ids = bench_ids(&b, DIMS(T));
   for (int i = 0; i < T; i++)
-    ids[i] = (i * 5 + 6) % V;
+    ids[i] = (i * 5 + 6) % V - 1;
   const float *table = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(V, H));
   const float *y = bench_out(&b, NMB_DT_F32, DIMS(T, H));
   bench_attr(&b, NMB_REAL("scale", 3));
+  bench_attr(&b, NMB_INT("offset", 1));
   bench_run(&b);
   for (int i = 0; i < T * H; i++)
-    CU_ASSERT_EQUAL(y[i], 3 * table[ids[i / H] * H + i % H]);
+    CU_ASSERT_EQUAL(y[i], 3 * table[(ids[i / H] + 1) * H + i % H]);
   bench_tiles(&b, 1, 4, 5);
   ids[2] = V;
   CU_ASSERT_EQUAL(nmb__op_eval(b.run, b.p, b.id, NULL, &b.v), NMB_BADINPUT);
