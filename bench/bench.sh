@@ -24,6 +24,23 @@ field()
   sed -n "s/^ *\"$1\": \([0-9.e+-]*\),\{0,1\}\$/\1/p"
 }
 
+# least WHAT VALUE UNIT LIMIT: more is better
+least()
+{
+  local verdict=ok
+  awk -v v="$2" -v l="$4" 'BEGIN {exit !(v >= l)}' || verdict=MISSED missed=1
+  printf '%-58s %9.3f %-4s least %5s  %s\n' "$1" "$2" "$3" "$4" "$verdict"
+}
+
+if [[ -x ./bench/dram-steps ]]; then
+  while IFS=$'\t' read -r what millions; do
+    case $what in
+    stepped*) least "DRAM commands $what" "$millions" M/s 20 ;;
+    *) least "DRAM commands $what" "$millions" M/s 0.35 ;;
+    esac
+  done < <(./bench/dram-steps)
+fi
+
 plan=fuse-dp,dispatch-cost,map-interleave,sched-list,mem-bestfit,emit-queues
 
 # cell NAME MODEL MACHINE REWRITES: graph, all passes, bound and event, once

@@ -1,5 +1,10 @@
 # make bench: how fast nmbench itself is.
 EXTRA_DIST += bench/bench.sh
-bench: all
+bench: all bench/dram-steps$(EXEEXT)
 	@$(SHELL) $(srcdir)/bench/bench.sh ./nmbench$(EXEEXT) $(srcdir)
 .PHONY: bench
+# DRAM commands a second; not built by default
+EXTRA_PROGRAMS = bench/dram-steps
+bench_dram_steps_SOURCES = bench/dram-steps.c
+bench_dram_steps_LDADD = libnmbench.la
+CLEANFILES += bench/dram-steps$(EXEEXT)

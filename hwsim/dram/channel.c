@@ -120,13 +120,19 @@ nmb__dramch_raw(const nmb_dramch *ch, nmb_id c, int bank)
 }
 
 int64_t
-nmb_dramch_ready(const nmb_dramch *ch, nmb_id c, int bank, int64_t at)
+nmb__dramch_edge(const nmb_dramch *ch, nmb_id c, int bank, int64_t t)
 {
   const nmb_dram_cmd *k = &ch->d->info.cmd[c];
-  const int64_t raw = nmb__dramch_raw(ch, c, bank), t = raw > at ? raw : at;
   if (k->rise)
     return t + (t % 2 == 0);
   return ch->d->info.ticks_per_ck == 2 && pairs_badly(ch, k, bank, t) ? t + 1 : t;
+}
+
+int64_t
+nmb_dramch_ready(const nmb_dramch *ch, nmb_id c, int bank, int64_t at)
+{
+  const int64_t raw = nmb__dramch_raw(ch, c, bank);
+  return nmb__dramch_edge(ch, c, bank, raw > at ? raw : at);
 }
 
 static inline void
@@ -187,8 +193,9 @@ mark(nmb_dramch *ch, nmb_id c, int bank, int64_t t)
 {
   const nmb_dram *d = ch->d;
   const nmb_dram_cmd *k = &d->info.cmd[c];
-  for (int l = 0; l < NMB_DRAM_NLEVEL; l++) {
-    if (!(d->touch[c] >> l & 1))
+  unsigned touch = d->touch[c];
+  for (int l = 0; touch; l++, touch >>= 1) {
+    if (!(touch & 1))
       continue;
     if (l > (int)k->scope) {
       const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
@@ -222,12 +229,12 @@ act(nmb_dramch *ch, const nmb_dram_cmd *k, int bank, int64_t row)
     ch->row[k->buffer][b] = state;
 }
 
-void
-nmb_dramch_issue(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t t)
+/* Issues at a tick that is known to be ready. */
+static void
+commit(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t t)
 {
   const nmb_dram *d = ch->d;
   const nmb_dram_cmd *k = &d->info.cmd[c];
-  assert(t >= nmb_dramch_ready(ch, c, bank, 0));
   mark(ch, c, bank, t);
   act(ch, k, bank, row);
   ch->bus[k->bus] = t + k->ticks;
@@ -241,6 +248,13 @@ nmb_dramch_issue(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t t)
   }
   if (ch->hook)
     ch->hook(ch->hook_arg, t, c, bank, row);
+}
+
+void
+nmb_dramch_issue(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t t)
+{
+  assert(t == nmb_dramch_ready(ch, c, bank, t));
+  commit(ch, c, bank, row, t);
 }
 
 /* What one bank needs before a command: c itself for nothing. */
@@ -328,8 +342,8 @@ refresh_part(nmb_dramch *ch, nmb_id ref, int bank)
 {
   const int64_t due = ch->due > ch->now ? ch->due : ch->now;
   for (nmb_id n; (n = nmb_dramch_next(ch, ref, bank, CLOSED)) != ref;)
-    nmb_dramch_issue(ch, n, bank, CLOSED, nmb_dramch_ready(ch, n, bank, due));
-  nmb_dramch_issue(ch, ref, bank, CLOSED, nmb_dramch_ready(ch, ref, bank, due));
+    commit(ch, n, bank, CLOSED, nmb_dramch_ready(ch, n, bank, due));
+  commit(ch, ref, bank, CLOSED, nmb_dramch_ready(ch, ref, bank, due));
 }
 
 static void
@@ -355,7 +369,8 @@ nmb_dramch_step(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t at)
   nmb_id held = NMB_NONE;
   for (;;) {
     const nmb_id n = nmb_dramch_next(ch, c, bank, row);
-    assert(n != NMB_NONE);
+    if (n == NMB_NONE)
+      return -1;
     const int64_t from = at > ch->now ? at : ch->now;
     const bool sw = n != c && ch->d->info.cmd[n].does & NMB_DRAM_SWITCHES;
     const int64_t t = sw ? switch_ready(ch, n, c, bank, row, from)
@@ -370,7 +385,7 @@ nmb_dramch_step(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t at)
       refresh(ch);
       continue;
     }
-    nmb_dramch_issue(ch, n, bank, row, t);
+    commit(ch, n, bank, row, t);
     if (planned >= 0 && held != NMB_NONE && (n == c || held != c)) {
       ch->stall += t - planned;
       held = NMB_NONE;
@@ -388,6 +403,8 @@ nmb_dramch_burst(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t n, int
   while (n > 0) {
     t = nmb_dramch_step(ch, c, bank, row, at);
     n--;
+    if (t < 0)
+      return t;
     if (gap < 0 || n == 0)
       continue;
     int64_t run = (ch->due - 1 - t) / gap;
@@ -400,7 +417,7 @@ nmb_dramch_burst(nmb_dramch *ch, nmb_id c, int bank, int64_t row, int64_t n, int
       for (int64_t i = 1; i < run; i++)
         ch->hook(ch->hook_arg, t + i * gap, c, bank, row);
     t += run * gap;
-    nmb_dramch_issue(ch, c, bank, row, t);
+    commit(ch, c, bank, row, t);
     ch->count[c] += run - 1;
   }
   return t;

@@ -153,8 +153,9 @@ helpers(nmb_dram *d)
     const nmb_dram_cmd *k = &d->info.cmd[c];
     const int16_t begin = helper(d, c, k->buffer, NMB_DRAM_BEGINS, mask);
     const int16_t open = helper(d, c, k->buffer, NMB_DRAM_OPENS, mask);
-    d->opener[c] = begin != NMB_NONE ? begin : open;
-    d->finisher[c] = begin != NMB_NONE ? open : NMB_NONE;
+    const bool two = begin != NMB_NONE && open != NMB_NONE;
+    d->opener[c] = two ? begin : open;
+    d->finisher[c] = two ? open : NMB_NONE;
     d->closer[c] = helper(d, c, k->buffer, NMB_DRAM_CLOSES, mask);
     d->closer2[c] =
         k->does & NMB_DRAM_REFRESHES ? helper(d, c, 1, NMB_DRAM_CLOSES, mask) : NMB_NONE;
@@ -196,6 +197,27 @@ gaps(nmb_dram *d)
   }
 }
 
+/* What a channel would miss only when it is too late. */
+static nmb_status
+complete(nmb_run *run, const nmb_dram *d)
+{
+  for (int c = 0; c < d->info.ncmd; c++) {
+    const nmb_dram_cmd *k = &d->info.cmd[c];
+    const char *lacks = NULL;
+    if (k->does & (NMB_DRAM_COLUMN | NMB_DRAM_REFRESHES) && d->closer[c] == NMB_NONE)
+      lacks = "closes its rows";
+    else if (k->does & (NMB_DRAM_READS | NMB_DRAM_WRITES) && d->opener[c] == NMB_NONE)
+      lacks = "opens its row";
+    else if (k->mode != NMB_NONE && d->info.modes > 1 && d->switcher[c] == NMB_NONE)
+      lacks = "switches to its mode";
+    if (lacks)
+      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                      "%s: no command of the scope of %s %s", d->info.name, k->name,
+                      lacks);
+  }
+  return NMB_OK;
+}
+
 nmb_status
 nmb__dram_compile(nmb_run *run, nmb_run *own, nmb_dram *d)
 {
@@ -208,6 +230,7 @@ nmb__dram_compile(nmb_run *run, nmb_run *own, nmb_dram *d)
   reduce(&w);
   marks(own, &w);
   helpers(d);
+  NMB_TRY(complete(run, d));
   gaps(d);
   d->stride = d->info.ncmd;
   if (d->refab != NMB_NONE)

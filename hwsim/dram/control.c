@@ -44,10 +44,23 @@ closes_held(const nmb__ctl *c, const nmb__req *r, nmb_id cmd)
   return false;
 }
 
+/* The next command of a request; nothing is looked up twice between two commands. */
+static nmb_id
+needs(nmb__ctl *c, nmb__req *r)
+{
+  if (r->version != c->version) {
+    r->version = c->version;
+    r->needs = nmb_dramch_next(c->ch, r->cmd, r->bank, r->row);
+    r->raw = nmb__dramch_raw(c->ch, r->needs, r->bank);
+  }
+  return r->needs;
+}
+
 static bool
 ready(nmb__ctl *c, const nmb__req *r, nmb_id cmd)
 {
-  const int64_t t = nmb_dramch_ready(c->ch, cmd, r->bank, c->clk);
+  const int64_t from = r->raw > c->clk ? r->raw : c->clk;
+  const int64_t t = nmb__dramch_edge(c->ch, cmd, r->bank, from);
   nmb__wake(c, t);
   return t == c->clk;
 }
@@ -58,8 +71,8 @@ nmb__pick_from(nmb__ctl *c, nmb__queue *q, nmb__filter *may)
 {
   nmb__pick best = {0};
   for (int i = 0; i < q->n; i++) {
-    const nmb__req *r = &q->v[i];
-    const nmb_id cmd = nmb_dramch_next(c->ch, r->cmd, r->bank, r->row);
+    nmb__req *r = &q->v[i];
+    const nmb_id cmd = needs(c, r);
     if ((!may || may(c, r, cmd)) && (!best.q || r->arrive < best.q->v[best.i].arrive) &&
         ready(c, r, cmd)) {
       best = (nmb__pick){q, i, cmd, false};
@@ -76,10 +89,8 @@ nmb__pick_urgent(nmb__ctl *c, nmb__filter *may)
 {
   if (c->urgent.n == 0)
     return (nmb__pick){0};
-  const nmb__req *r = &c->urgent.v[0];
-  const nmb_id cmd = c->d->info.cmd[r->cmd].does & NMB_DRAM_REFRESHES
-                         ? nmb_dramch_next(c->ch, r->cmd, r->bank, r->row)
-                         : r->cmd;
+  nmb__req *r = &c->urgent.v[0];
+  const nmb_id cmd = needs(c, r);
   if (closes_held(c, r, cmd) || (may && !may(c, r, cmd)) || !ready(c, r, cmd))
     return (nmb__pick){0};
   return (nmb__pick){&c->urgent, 0, cmd, false};
@@ -104,8 +115,8 @@ nmb__pick_queue(nmb__ctl *c, nmb__filter *may)
   nmb__queue *q = c->writing ? &c->write : &c->read;
   const int n = c->conf->in_order && q->n > 1 ? 1 : q->n;
   for (int i = 0; i < n; i++) {
-    const nmb__req *r = &q->v[i];
-    const nmb_id cmd = nmb_dramch_next(c->ch, r->cmd, r->bank, r->row);
+    nmb__req *r = &q->v[i];
+    const nmb_id cmd = needs(c, r);
     if (!closes_held(c, r, cmd) && (!may || may(c, r, cmd)) && ready(c, r, cmd))
       return (nmb__pick){q, i, cmd, false};
   }
@@ -237,6 +248,7 @@ nmb__issue(nmb__ctl *c, nmb__pick p)
     c->served = c->clk;
   count_row(c, r);
   nmb_dramch_issue(c->ch, cmd, r->bank, r->row, c->clk);
+  c->version++;
   note_access(c, r, cmd);
   if (p.cmd == r->cmd) {
     nmb__queue_take(p.q, p.i, &old);
@@ -352,15 +364,20 @@ arrive(nmb__ctl *c)
     return NMB_OK;
   }
   nmb__queue *q = c->head.write ? &c->write : &c->read;
-  const nmb__req r = {c->k,           c->clk - 1,   c->head.row,
-                      c->head.column, c->head.bank, c->head.write ? c->wr : c->rd,
-                      false};
+  const nmb__req r = {.k = c->k,
+                      .arrive = c->clk - 1,
+                      .row = c->head.row,
+                      .column = c->head.column,
+                      .bank = c->head.bank,
+                      .cmd = c->head.write ? c->wr : c->rd};
   if (c->write.n > 0 && in_write_queue(c)) {
     c->stats->forwarded += !c->head.write;
     c->stats->merged += c->head.write;
     if (c->sink)
       c->sink(c->sink_arg, c->k, -1, c->clk);
   } else if (q->n < q->cap) {
+    if (c->read.n + c->write.n + c->active.n + c->half.n == 0)
+      c->served = c->clk;
     nmb__queue_add(q, &r);
   } else {
     return NMB_OK; /* until something was issued */
@@ -427,6 +444,14 @@ busy(const nmb__ctl *c)
   return c->more || c->read.n + c->write.n + c->active.n + c->half.n > 0;
 }
 
+/* Timing values under which refreshes leave no time for requests. */
+static bool
+stuck(const nmb__ctl *c)
+{
+  return c->read.n + c->write.n + c->active.n + c->half.n > 0 &&
+         c->clk - c->served > ((int64_t)1 << 22);
+}
+
 nmb_status
 nmb_dramctl_run(nmb_run *run, const nmb_dram *d, const nmb_dramctl *conf,
                 nmb_dram_source *next, void *next_arg, nmb_dram_sink *sink,
@@ -444,6 +469,7 @@ nmb_dramctl_run(nmb_run *run, const nmb_dram *d, const nmb_dramctl *conf,
   c->stats = out;
   if (conf->reads < 1 || conf->writes < 1 || conf->reads > 4096 || conf->writes > 4096)
     return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC, "expected queues of 1..4096 entries");
+  c->version = 1;
   NMB_TRY(setup(c));
   nmb_dramch_watch(c->ch, hook, hook_arg);
   NMB_TRY(fetch(c));
@@ -459,7 +485,7 @@ nmb_dramctl_run(nmb_run *run, const nmb_dram *d, const nmb_dramctl *conf,
       tick_two_buses(c);
     else
       tick_one_bus(c);
-    if (c->wake == INT64_MAX && busy(c))
+    if (busy(c) && (c->wake == INT64_MAX || stuck(c)))
       return nmb_fail(run, NMB_NOSOLUTION, NMB_NOLOC,
                       "the controller of %s waits for ever at tick %lld", d->info.name,
                       (long long)c->clk);

@@ -12,6 +12,9 @@ typedef struct nmb__req {
   int bank;
   nmb_id cmd;   /* its last command: RD, WR, or what maintenance is for */
   bool counted; /* its row hit or miss */
+  /* what it needs next and when rows and bus allow that, as of `version` commands */
+  int64_t version, raw;
+  nmb_id needs;
 } nmb__req;
 
 typedef struct nmb__queue {
@@ -25,8 +28,9 @@ typedef struct nmb__ctl {
   const nmb_dramctl *conf;
   nmb_dramch *ch;
   int64_t clk;
-  int64_t served; /* tick of the last command for a request */
-  int64_t wake;   /* the least tick at which something skipped may become possible */
+  int64_t version; /* commands issued so far, and 1 */
+  int64_t served;  /* tick of the last command for a request */
+  int64_t wake;    /* the least tick at which something skipped may become possible */
   nmb__queue read, write, active, urgent; /* urgent: refreshes and precharges */
   bool writing;                           /* the write queue is being drained */
   int *held;                              /* active requests of each bank */

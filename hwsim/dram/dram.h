@@ -108,6 +108,9 @@ nmb__dram_banks_of(const nmb_dram *d, const nmb_dram_cmd *k, int bank)
 /* As nmb_dramch_ready, but for edges: what the rows and the bus alone say. */
 NMB_API int64_t nmb__dramch_raw(const nmb_dramch *, nmb_id cmd, int bank);
 
+/* The first tick from `t` on that has the right edge. */
+int64_t nmb__dramch_edge(const nmb_dramch *, nmb_id cmd, int bank, int64_t t);
+
 /* Reads, evaluates, compiles. */
 NMB_API nmb_status nmb__dram_load(nmb_run *, nmb_run *own, const char *path,
                                   const char *text, size_t len, const char *kind,

@@ -326,6 +326,10 @@ organisation(reader *r)
   NMB_TRY(param_get(r, "column", prefetch, 1 << 20, &o->columns));
   o->columns /= prefetch;
   o->tx_bytes = (int)(prefetch * width / 8);
+  if (o->tx_bytes < 1)
+    return nmb_fail(r->run, NMB_BADINPUT, place(r, levels),
+                    "a column command moves %lld bits, expected a byte or more",
+                    (long long)(prefetch * width));
   NMB_TRY(param_get(r, "ticks_per_ck", 1, 2, &v));
   o->ticks_per_ck = (int)v;
   NMB_TRY(param_get(r, "tCK_ps", 1, 1000000, &v));
@@ -638,6 +642,10 @@ read_all(reader *r, const char *kind, const char *set)
   NMB_TRY(constraints(r));
   NMB_TRY(latency(r, "read-latency", &r->d->info.read_latency));
   NMB_TRY(latency(r, "data", &r->d->info.burst));
+  if (r->d->info.burst < 1 || r->d->info.burst > r->d->info.read_latency)
+    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->path, 0, 0},
+                    "data: found %d ticks, expected 1 to the read latency",
+                    r->d->info.burst);
   nmb__dram_param *keep = NMB_NEW(r->own, nmb__dram_param, r->nparam + 1);
   memcpy(keep, r->param, (size_t)r->nparam * sizeof *keep);
   r->d->param = keep;

@@ -133,6 +133,7 @@ cas(nmb__ctl *c, nmb__pick p)
   if (t > c->clk)
     return;
   nmb_dramch_issue(c->ch, cmd, r->bank, r->row, c->clk);
+  c->version++;
   nmb__wake(c, c->clk + 1);
   c->cas_of = p.q;
   c->cas_at = p.i;

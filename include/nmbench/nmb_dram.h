@@ -120,7 +120,8 @@ NMB_API void nmb_dramch_issue(nmb_dramch *, nmb_id cmd, int bank, int64_t row,
                               int64_t tick);
 
 /* Issues `cmd` as early as it may be, not before `at`, after all that it needs and
- * after all refreshes that are due by then.  Gives the tick of `cmd`. */
+ * after all refreshes that are due by then.  Gives the tick of `cmd`; -1 if it needs a
+ * row that no command of its scope opens (the caller opens it piece by piece). */
 NMB_API int64_t nmb_dramch_step(nmb_dramch *, nmb_id cmd, int bank, int64_t row,
                                 int64_t at);
 /* n times nmb_dramch_step, in closed form where the gap is constant.  Gives the tick

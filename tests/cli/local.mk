@@ -18,6 +18,6 @@ EXTRA_DIST += tests/cli/sweep.sh tests/cli/hdf5.py
 FIGURE_TESTS = tests/cli/reference.sh
 dist_check_SCRIPTS += $(FIGURE_TESTS)
 TESTS += $(FIGURE_TESTS)
-MACHINE_TESTS = tests/cli/systolic.sh tests/cli/validate.sh tests/cli/system.sh
+MACHINE_TESTS = tests/cli/systolic.sh tests/cli/dram.sh tests/cli/validate.sh tests/cli/system.sh
 dist_check_SCRIPTS += $(MACHINE_TESTS)
 TESTS += $(MACHINE_TESTS)

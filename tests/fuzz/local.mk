@@ -17,3 +17,7 @@ check_PROGRAMS += tests/fuzz/fuzz_aim
 TESTS += tests/fuzz/fuzz_aim
 tests_fuzz_fuzz_aim_SOURCES = tests/fuzz/fuzz_aim.c
 tests_fuzz_fuzz_aim_LDADD = libnmbench.la
+check_PROGRAMS += tests/fuzz/fuzz_dram
+TESTS += tests/fuzz/fuzz_dram
+tests_fuzz_fuzz_dram_SOURCES = tests/fuzz/fuzz_dram.c
+tests_fuzz_fuzz_dram_LDADD = libnmbench.la
