@@ -13,10 +13,12 @@ static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
                                                  "relu", "relu2", "swiglu-oai", "situ"};
 static const char *const score_names[NMB__NSCORE] = {
     "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrt-softplus"};
-static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias"};
+static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias",
+                                         "layer-unit"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
                                           "parallel2", "input"};
-static const char *const qk_names[] = {"none", "head", "full", "unit"};
+static const char *const qk_names[] = {"none", "head", "full", "unit",
+                                       "layer-per-head"};
 
 const char *
 nmb__act_name(int64_t a)
@@ -82,6 +84,7 @@ static void
 respell(builder *b, nmb__field f)
 {
   static const char *const spelling[][2] = {{"sqrtsoftplus", "sqrt-softplus"},
+                                            {"noaux_tc", "sigmoid"},
                                             {"swigluoai", "swiglu-oai"},
                                             {"gelu_new", "gelu-tanh"},
                                             {"gelu_pytorch_tanh", "gelu-tanh"},
@@ -146,6 +149,8 @@ heads_resolve(const builder *b, bool window, nmb__attn *t)
   t->heads = I(b, HEADS);
   t->kv_heads = I(b, KV_HEADS) ? I(b, KV_HEADS) : t->heads;
   t->dk = I(b, HEAD_DIM) ? I(b, HEAD_DIM) : I(b, HIDDEN) / t->heads;
+  if (!I(b, NEW_DECODER) && I(b, MULTI_QUERY))
+    t->kv_heads = 1;
   if (window && I(b, WINDOW_HEADS))
     t->heads = I(b, WINDOW_HEADS);
   if (window && I(b, WINDOW_KV_HEADS))
@@ -185,7 +190,7 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   if (t->o_bias == 2)
     t->o_bias = t->bias;
   if (I(b, QK_NORM_ON))
-    NMB_TRY(nmb__choose(b, NMB__F_QK_NORM, qk_names, 4, &t->qk_norm));
+    NMB_TRY(nmb__choose(b, NMB__F_QK_NORM, qk_names, 5, &t->qk_norm));
   double score;
   NMB_TRY(
       nmb__rope_resolve(b, t->mla ? t->d_rope : t->dk, window, &t->rope, &score));
@@ -292,7 +297,9 @@ attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
     t->window = I(b, CHUNK) ? 0 : I(b, WINDOW);
     t->chunk = I(b, CHUNK);
   }
-  NMB_TRY(attn_resolve(b, local, nope || (I(b, NOPE_GLOBAL) && !local), t));
+  const bool global_nope =
+      I(b, NOPE_GLOBAL) && !local && (I(b, WINDOW) || I(b, CHUNK));
+  NMB_TRY(attn_resolve(b, local, nope || global_nope, t));
   t->gate = I(b, ATTN_GATE);
   return nmb__attn_extras(b, layer, t);
 }
@@ -302,7 +309,8 @@ static nmb_status
 routed(const builder *b, int64_t layer, bool *out)
 {
   const int64_t every = I(b, MOE_EVERY), off = I(b, MOE_OFFSET);
-  *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) &&
+  const int64_t last = I(b, MOE_LAST);
+  *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && (last < 0 || layer <= last) &&
          layer % every == (off < 0 ? every - 1 : off % every);
   const json_t *numbers = J(b, MOE_NUMBERS);
   if (numbers)
@@ -421,13 +429,19 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
                     .bias = I(b, FFN_BIAS),
                     .gated = I(b, GATED),
                     .limit = R(b, FFN_LIMIT)};
-  NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 4, &l->norm));
+  NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 5, &l->norm));
   NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 6, &l->place));
   if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT))
     l->place = NMB__PLACE_PRE;
   l->eps = R(b, EPS);
   l->norm_offset = R(b, NORM_OFFSET);
-  l->residual = R(b, RESIDUAL_SCALE);
+  l->residual = R(b, DEPTH_SCALE) > 0
+                    ? R(b, DEPTH_SCALE) / sqrt((double)b->a->nlayer)
+                    : R(b, RESIDUAL_SCALE);
+  if (!I(b, PARALLEL_ON) && (l->place == NMB__PLACE_PARALLEL || l->place == NMB__PLACE_PARALLEL2))
+    l->place = NMB__PLACE_PRE;
+  else if (!I(b, NEW_DECODER) && l->place == NMB__PLACE_PARALLEL2)
+    l->place = NMB__PLACE_PARALLEL;
   l->sub_norm = I(b, SUB_NORM);
   l->res_block = I(b, RES_BLOCK);
   unsigned holds;
@@ -437,6 +451,7 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   if (holds & NMB__HOLDS_ATTN)
     NMB_TRY(attention_resolve(b, i, &l->attn));
   NMB_TRY(nmb__layer_extras(b, i, l));
+  dense.width /= I(b, FFN_DIVISOR);
   NMB_TRY(nmb__scales_resolve(b, l, scales));
   dense.gate_scale = scales[0];
   dense.down_scale = scales[1];
@@ -528,6 +543,8 @@ ends_resolve(builder *b, nmb__arch *a)
   a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
   a->head_bias = I(b, HEAD_BIAS);
   a->logit_scale = R(b, LOGIT_SCALE) / R(b, LOGIT_DIVISOR);
+  if (I(b, BASE_WIDTH))
+    a->logit_scale *= (double)I(b, BASE_WIDTH) / (double)a->hidden;
   a->logit_cap = R(b, LOGIT_CAP);
   a->kv_shared_weights = I(b, KV_SHARED_WEIGHTS);
   return NMB_OK;

@@ -709,6 +709,9 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->moe.input        ? "experts with scaled inputs"
                        : l->attn.chunk       ? "attention within chunks"
                        : l->beside           ? "a network beside the experts"
+                       : l->norm == NMB__NORM_LAYER_UNIT ? "norms without weights"
+                       : l->attn.qk_norm == NMB__QKNORM_EACH
+                           ? "a norm of its own for each head"
                                              : NULL;
     if (what)
       return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,

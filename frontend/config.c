@@ -283,6 +283,12 @@ value_read(const field_row *f, const json_t *v, nmb__setting *s)
       s->j = NULL;
     return f->type != INT || f->lo <= 0;
   }
+  if (f == &fields[NMB__F_WINDOW_ALTERNATE] && json_is_string(v)) { /* LLLG */
+    const char *t = json_string_value(v);
+    s->i = (int64_t)strlen(t);
+    s->r = (double)s->i;
+    return s->i > 1 && (int64_t)strspn(t, "L") == s->i - 1 && t[s->i - 1] == 'G';
+  }
   switch (f->type) {
   case INT:
     s->i = json_integer_value(v);
@@ -420,19 +426,32 @@ outer_key(const char *key)
   return false;
 }
 
+/* The key under which the text model stands, NULL if it is the whole file. */
+static const char *
+inner_key(const json_t *top)
+{
+  static const char *const names[] = {"text_config", "llm_config", "language_config"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (json_object_get(top, names[i]))
+      return names[i];
+  return NULL;
+}
+
 static nmb_status
 object_read(reader *r, json_t *top)
 {
-  json_t *inner = json_object_get(top, "text_config");
+  const char *at = inner_key(top);
+  json_t *inner = at ? json_object_get(top, at) : NULL;
+  const char *prefix = at ? nmb_format(r->run, "%s.", at) : "";
   const char *key;
   json_t *v;
   json_object_foreach(inner ? inner : top, key, v)
-      NMB_TRY(key_read(r, inner ? "text_config." : "", key, v));
+      NMB_TRY(key_read(r, prefix, key, v));
   if (!inner)
     return NMB_OK;
   json_object_foreach(top, key, v) if (outer_key(key) && !json_object_get(inner, key))
       NMB_TRY(key_read(r, "", key, v));
-  else if (strcmp(key, "text_config")) note(r, key, "ignored", "outside the text model");
+  else if (strcmp(key, at)) note(r, key, "ignored", "outside the text model");
   return NMB_OK;
 }
 
@@ -482,9 +501,10 @@ defaults_note(reader *r)
 static nmb_status
 family_read(reader *r, const json_t *top)
 {
-  const json_t *inner = json_object_get(top, "text_config");
+  const char *at = inner_key(top);
+  const json_t *inner = at ? json_object_get(top, at) : NULL;
   if (inner && !json_is_object(inner))
-    return bad_value(r, "text_config", "text_config", inner, "an object");
+    return bad_value(r, at, at, inner, "an object");
   const char *type = type_of(inner ? inner : top);
   if (type && !*type && inner)
     type = type_of(top);

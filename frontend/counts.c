@@ -60,7 +60,7 @@ vector(list *s, const char *name, nmb__part part, int64_t n)
 static void
 norm(list *s, const char *name, nmb__part part, int64_t n)
 {
-  if (s->l->norm == NMB__NORM_NONE)
+  if (s->l->norm == NMB__NORM_NONE || s->l->norm == NMB__NORM_LAYER_UNIT)
     return;
   add(s, name, part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
   if (s->l->norm == NMB__NORM_LAYER)
@@ -213,6 +213,9 @@ pieces_heads(list *s, int64_t H)
     norm(s, "attn.q_norm", P, t->dk);
     if (own)
       norm(s, "attn.k_norm", P, t->dk);
+  } else if (t->qk_norm == NMB__QKNORM_EACH) {
+    vector(s, "attn.q_norm", P, t->heads * t->dk);
+    vector(s, "attn.k_norm", P, t->kv_heads * t->dk);
   } else if (t->qk_norm == NMB__QKNORM_FULL) {
     norm(s, "attn.q_norm", P, t->heads * t->dk);
     norm(s, "attn.k_norm", P, t->kv_heads * t->dk);
@@ -424,11 +427,12 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
 /* Elements that a position adds to the caches of a layer; those of pooled positions
  * to the nearest below.  *unwindowed: of caches that keep growing. */
 static int64_t
-kv_elements(const nmb__layer *l, int64_t *unwindowed)
+kv_elements(const nmb__arch *a, const nmb__layer *l, int64_t *unwindowed)
 {
   const nmb__attn *t = &l->attn;
   const nmb__index *x = &t->index;
-  const bool grows = !t->window && !t->chunk;
+  const int64_t reach = t->window ? t->window : t->chunk; /* 0: all */
+  const bool grows = !reach || (a->context && reach >= a->context);
   if (t->latent) {
     *unwindowed =
         t->compress ? (t->dk + (x->heads ? x->width : 0)) / t->compress : 0;
@@ -498,7 +502,7 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
     int64_t grows;
     times[a->distinct[i]]++;
     p->state_elements += nmb__state_elements(&a->layer[i].mixer);
-    p->kv_elements += kv_elements(&a->layer[i], &grows);
+    p->kv_elements += kv_elements(a, &a->layer[i], &grows);
     p->kv_elements_unwindowed += grows;
   }
   for (int d = 0; d < a->ndistinct; d++) {

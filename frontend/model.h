@@ -16,7 +16,8 @@ typedef enum nmb__field {
 } nmb__field;
 
 /* Members are 64-bit numbers only, so that two specs are equal iff their bytes are. */
-enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS };
+enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS,
+       NMB__NORM_LAYER_UNIT /* without weights */ };
 enum {
   NMB__PLACE_PRE,
   NMB__PLACE_POST,
@@ -26,7 +27,8 @@ enum {
   NMB__PLACE_INPUT /* the norm's output is what the layer adds to */
 };
 /* UNIT: over each head without weights, on layers that rotate only */
-enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL, NMB__QKNORM_UNIT };
+enum { NMB__QKNORM_NONE, NMB__QKNORM_HEAD, NMB__QKNORM_FULL, NMB__QKNORM_UNIT,
+       NMB__QKNORM_EACH /* a layer norm of its own for each head */ };
 enum {
   NMB__ACT_SILU,
   NMB__ACT_GELU,

@@ -247,7 +247,7 @@ nmb__rope_resolve(const builder *b, int64_t width, bool local, nmb__rope *out,
   double share = R(b, ROTARY_FACTOR);
   const scaling s = object_for(b, local);
   *score = 1;
-  *out = (nmb__rope){.theta = R(b, THETA), .factor = 1, .attention = 1};
+  *out = (nmb__rope){.theta = R(b, THETA) * R(b, ROPE_RATIO), .factor = 1, .attention = 1};
   if (strcmp(S(b, POSITION), "rope")) {
     *out = (nmb__rope){0};
     return NMB_OK;
