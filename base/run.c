@@ -31,6 +31,7 @@ struct nmb_run {
   nmb__values metrics, stats;
   nmb_run *keep; /* see nmb__run_keep */
   void *kept_list;
+  bool lenient;
 };
 
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -267,6 +268,18 @@ const char *
 nmb_error_text(const nmb_run *run)
 {
   return run->error ? run->error : "";
+}
+
+void
+nmb__run_lenient(nmb_run *run, bool lenient)
+{
+  run->lenient = lenient;
+}
+
+bool
+nmb__run_is_lenient(const nmb_run *run)
+{
+  return run->lenient;
 }
 
 /* -------------------------------------------------------- random, budget */

@@ -31,6 +31,9 @@ NMB_API nmb_run *nmb__run_open(FILE *log);
 NMB_API void nmb__run_close(nmb_run *);
 NMB_API void nmb__run_seed(nmb_run *, uint64_t seed);
 NMB_API uint64_t nmb__run_seed_get(const nmb_run *);
+/* Are keys of model files that are not understood a warning instead of an error? */
+NMB_API void nmb__run_lenient(nmb_run *, bool);
+NMB_API bool nmb__run_is_lenient(const nmb_run *);
 NMB_API void nmb__run_budget(nmb_run *, uint64_t evaluations);
 NMB_API uint64_t nmb__run_spent(const nmb_run *);
 /* The plugin being called and its options (borrowed); NULL, NULL, 0 after. */

@@ -12,7 +12,7 @@
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
                                                  "relu", "relu2", "swiglu-oai", "situ"};
 static const char *const score_names[NMB__NSCORE] = {
-    "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrt-softplus"};
+    "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrtsoftplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias",
                                          "layer-unit"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
@@ -83,7 +83,7 @@ nmb__need(const builder *b, nmb__field f)
 static void
 respell(builder *b, nmb__field f)
 {
-  static const char *const spelling[][2] = {{"sqrtsoftplus", "sqrt-softplus"},
+  static const char *const spelling[][2] = {{"swiglu", "silu"},
                                             {"noaux_tc", "sigmoid"},
                                             {"swigluoai", "swiglu-oai"},
                                             {"gelu_new", "gelu-tanh"},
@@ -578,6 +578,8 @@ resolve(builder *b)
   if (b->c.formats)
     b->c.formats(b->c.formats_self, a, layer);
   distinct_find(b->run, a);
+  a->nwarning = b->c.nwarning;
+  a->warning = b->c.warning;
   a->nnote = b->c.nnote;
   a->note = b->c.note;
   return NMB_OK;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/near.h"
+#include "base/run.h"
 
 typedef enum field_type { INT, REAL, BOOL, TEXT, JSON } field_type;
 
@@ -259,6 +260,19 @@ list_read(const field_row *f, const json_t *v)
   return ok;
 }
 
+/* Fields kept as they are: some are objects, the others lists; one is a switch. */
+static bool
+json_fits(const field_row *f, const json_t *v)
+{
+  if (f == &fields[NMB__F_STRETCH_ON])
+    return json_is_boolean(v) || (json_is_integer(v) && json_integer_value(v) >= 0);
+  static const int objects[] = {NMB__F_ROPE_SCALING, NMB__F_QUANT, NMB__F_INDEX_BLOCKS};
+  for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+    if (f == &fields[objects[i]])
+      return json_is_object(v);
+  return json_is_array(v);
+}
+
 /* null: the feature is not there; for numbers that cannot be 0, the default. */
 static bool
 value_read(const field_row *f, const json_t *v, nmb__setting *s)
@@ -302,7 +316,7 @@ value_read(const field_row *f, const json_t *v, nmb__setting *s)
     s->r = (double)s->i;
     return json_is_boolean(v);
   case TEXT: s->s = json_string_value(v); return json_is_string(v);
-  default: s->j = v; return json_is_object(v) || json_is_array(v);
+  default: s->j = v; return json_fits(f, v);
   }
 }
 
@@ -337,9 +351,28 @@ key_find(const char *family, const char *key)
   return NULL;
 }
 
+/* A key that may change the architecture and is not understood. */
+static nmb_status
+let_pass(reader *r, const char *path, const char *key, const char *why)
+{
+  nmb__config *c = r->c;
+  if (c->nwarning % 64 == 0) {
+    const char **more = NMB_NEW(r->run, const char *, c->nwarning + 64);
+    if (c->nwarning)
+      memcpy(more, c->warning, (size_t)c->nwarning * sizeof *more);
+    c->warning = more;
+  }
+  c->warning[c->nwarning++] = nmb_format(r->run, "%s: %s", path, why);
+  nmb_warn(r->run, key_loc(r, key), "%s: %s", path, why);
+  note(r, path, "unknown", why);
+  return NMB_OK;
+}
+
 static nmb_status
 unknown_key(reader *r, const char *path, const char *key)
 {
+  if (nmb__run_is_lenient(r->run))
+    return let_pass(r, path, key, "unknown key, which may change the architecture");
   const char *names[NKEY];
   int n = 0;
   for (int i = 0; i < NKEY; i++)
@@ -356,6 +389,9 @@ say_key(reader *r, const char *path, const char *key, const json_t *v, const key
   char *have = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
   const bool ok = json_is_null(v) || (have && !strcmp(have, row->value));
   free(have);
+  if (!ok && nmb__run_is_lenient(r->run))
+    return let_pass(r, path, key,
+                    nmb_format(r->run, "%s is not supported and left out", row->why));
   if (!ok)
     return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key),
                     "%s is %s: %s is not supported", path, nmb__json_show(r->run, v),

@@ -20,6 +20,8 @@ typedef struct nmb__setting {
 typedef struct nmb__config {
   const char *family;
   nmb__setting set[NMB__F_NFIELD];
+  int nwarning;
+  const char **warning; /* what --lenient let pass */
   int nnote;
   const nmb__key_note *note;
   json_t *root; /* the caller drops it */

@@ -226,6 +226,8 @@ typedef struct nmb__arch {
   int64_t rope_factors; /* longrope: divisors of the frequencies; 0: none */
   const double *rope_short, *rope_long;
   int64_t stored_bytes; /* of all tensors, where weight files were read; else 0 */
+  int nwarning; /* keys that were not understood, let pass by --lenient */
+  const char *const *warning;
   int nnote;
   const nmb__key_note *note;
 } nmb__arch;

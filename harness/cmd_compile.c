@@ -73,6 +73,7 @@ from_model(job *j)
   nmb__routing_spec routing = {.seed = (uint64_t)nmb__cli_int(cli, "seed")};
   NMB_TRY(step_spec(cli, &spec));
   NMB_TRY(routing_parse(cli->run, nmb__cli_text(cli, "routing"), &routing));
+  nmb__run_lenient(cli->run, nmb__cli_flag(cli, "lenient"));
   NMB_TRY(nmb__arch_load(cli->run, nmb__cli_text(cli, "model"), &arch));
   if (nmb__cli_text(cli, "machine"))
     NMB_TRY(nmb__machine_load(cli->run, nmb__cli_text(cli, "machine"), &j->hw));
@@ -316,6 +317,8 @@ static const nmb__flag flags[] = {
      "tokens in the cache (decode) or in the prompt (prefill)"},
     {"routing", 0, "R", "text", "uniform",
      "how tokens reach experts: uniform, balanced or zipf:SKEW"},
+    {"lenient", 0, NULL, NULL, NULL,
+     "warn of keys of the model that are not understood, instead of refusing it"},
     {"seed", 0, "N", "int", "1", "of the routing and of passes that draw random numbers"},
     {"pipeline", 'p', "TEXT", "pass", "", "passes to run: NAME{option=value,..},.."},
     {"print-after", 0, "PASS", "pass", NULL,

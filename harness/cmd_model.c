@@ -132,8 +132,17 @@ json_keys(const card *c)
   return list;
 }
 
-static int
-print_json(const card *c, bool explain)
+static json_t *
+json_warnings(const nmb__arch *a)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < a->nwarning; i++)
+    json_array_append_new(list, json_string(a->warning[i]));
+  return list;
+}
+
+static json_t *
+json_model(const card *c, bool explain)
 {
   const nmb__arch *a = c->a;
   json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:b}", "name", a->name, "family",
@@ -154,9 +163,10 @@ print_json(const card *c, bool explain)
   json_object_set_new(o, "steps", json_steps(c));
   json_object_set_new(o, "ends", json_tensors(c, NMB_NONE));
   json_object_set_new(o, "blocks", json_blocks(c));
+  json_object_set_new(o, "warnings", json_warnings(a));
   if (explain)
     json_object_set_new(o, "keys", json_keys(c));
-  return nmb__cli_json(o);
+  return o;
 }
 
 /* ------------------------------------------------------------------- text */
@@ -203,7 +213,18 @@ attention_text(nmb_run *run, const nmb__attn *t)
                           t->heads, t->kv_heads, t->dk);
   if (t->gate)
     attn = nmb_format(run, "%s, gated", attn);
-  return t->window ? nmb_format(run, "%s, window %" PRId64, attn, t->window) : attn;
+  if (t->window)
+    attn = nmb_format(run, "%s, window %" PRId64, attn, t->window);
+  if (t->chunk)
+    attn = nmb_format(run, "%s, chunks of %" PRId64, attn, t->chunk);
+  if (t->index.heads)
+    attn = nmb_format(run, "%s, %" PRId64 "%s chosen%s", attn, t->index.topk,
+                      t->index.block ? " blocks" : "", t->index.own ? "" : " before");
+  if (t->compress)
+    attn = nmb_format(run, "%s, pools of %" PRId64, attn, t->compress);
+  if (t->kv_from)
+    attn = nmb_format(run, "%s, cache of layer %" PRId64, attn, t->kv_from - 1);
+  return attn;
 }
 
 static const char *
@@ -235,35 +256,100 @@ layer_text(nmb_run *run, const nmb__layer *l)
   return s;
 }
 
-/* Distinct layers are A, B, ...; a pattern that repeats is written once. */
+/* D: a dense network, M: experts, S: a state mixer; small where attention is local;
+ * numbered where a letter stands for several kinds of layer. */
+static char
+letter(const nmb__layer *l)
+{
+  const bool local = l->attn.window || l->attn.chunk;
+  if (l->mixer.kind)
+    return 'S';
+  return l->moe.experts ? local ? 'm' : 'M' : local ? 'd' : 'D';
+}
+
 static const char *
-run_length(nmb_run *run, const int *v, int n)
+tag(const card *c, int d)
+{
+  const nmb__arch *a = c->a;
+  const char is = letter(&a->layer[a->first[d]]);
+  int same = 0;
+  for (int i = 0; i < d; i++)
+    same += letter(&a->layer[a->first[i]]) == is;
+  return same ? nmb_format(c->run, "%c%d", is, same + 1)
+              : nmb_format(c->run, "%c", is);
+}
+
+static const char *
+run_length(const card *c, const int *v, int n)
 {
   const char *s = "";
   for (int i = 0; i < n;) {
     int j = i;
     while (j < n && v[j] == v[i])
       j++;
-    const char c = (char)(v[i] < 26 ? 'A' + v[i] : '?');
-    s = j - i > 1 ? nmb_format(run, "%s%s%c*%d", s, *s ? " " : "", c, j - i)
-                  : nmb_format(run, "%s%s%c", s, *s ? " " : "", c);
+    s = nmb_format(c->run, "%s%s%s", s, *s ? " " : "", tag(c, v[i]));
+    if (j - i > 1)
+      s = nmb_format(c->run, "%s\u00d7%d", s, j - i);
     i = j;
   }
   return s;
 }
 
 static const char *
-pattern(nmb_run *run, const nmb__arch *a)
+pattern(const card *c)
 {
+  const nmb__arch *a = c->a;
   const int n = (int)a->nlayer;
   for (int period = 2; a->ndistinct > 1 && period <= n / 2; period++) {
     bool same = n % period == 0;
     for (int i = period; same && i < n; i++)
       same = a->distinct[i] == a->distinct[i - period];
     if (same)
-      return nmb_format(run, "(%s)*%d", run_length(run, a->distinct, period), n / period);
+      return nmb_format(c->run, "[%s]\u00d7%d", run_length(c, a->distinct, period),
+                        n / period);
   }
-  return run_length(run, a->distinct, n);
+  return run_length(c, a->distinct, n);
+}
+
+/* A line for each kind of layer: what it is, how often, and what it holds. */
+static void
+print_blocks(const card *c)
+{
+  const nmb__arch *a = c->a;
+  for (int d = 0; d < a->ndistinct; d++) {
+    const nmb__piece *v;
+    const int n = nmb__pieces(c->run, a, d, &v);
+    int64_t count = 0, bytes = 0, times = 0;
+    for (int i = 0; i < n; i++) {
+      count += v[i].rows * v[i].cols * v[i].copies;
+      bytes += nmb__piece_bytes(&v[i]);
+    }
+    for (int i = 0; i < a->nlayer; i++)
+      times += a->distinct[i] == d;
+    printf("  %-4s %3" PRId64 "  %s\n            %s parameters, %s each\n", tag(c, d),
+           times, layer_text(c->run, &a->layer[a->first[d]]), grouped(c->run, count),
+           short_number(c->run, (double)bytes, true));
+  }
+}
+
+static void
+print_weights(const card *c, const char *title, int distinct)
+{
+  const nmb__piece *v;
+  const int n = nmb__pieces(c->run, c->a, distinct, &v);
+  printf("%s\n", title);
+  for (int i = 0; i < n; i++)
+    printf("  %-22s %5" PRId64 " x %7" PRId64 " x %7" PRId64 "  %-8s %s\n", v[i].name,
+           v[i].copies, v[i].rows, v[i].cols, nmb_dtype_get(v[i].format.dtype)->name,
+           short_number(c->run, (double)nmb__piece_bytes(&v[i]), true));
+}
+
+static void
+print_detail(const card *c)
+{
+  print_weights(c, "weights of E and H", NMB_NONE);
+  for (int d = 0; d < c->a->ndistinct; d++)
+    print_weights(c, nmb_format(c->run, "weights of %s", tag(c, d)), d);
 }
 
 static void
@@ -305,16 +391,14 @@ print_parameters(const card *c)
            grouped(c->run, p->mtp), c->a->mtp);
 }
 
-static int
-print_text(const card *c, bool explain)
+static void
+print_text(const card *c, bool explain, bool detail)
 {
   nmb_run *run = c->run;
   const nmb__arch *a = c->a;
   printf("%s (%s)\n", a->name, a->family);
-  printf("layers   %" PRId64 ": embed %s head\n", a->nlayer, pattern(run, a));
-  for (int d = 0; d < a->ndistinct; d++)
-    printf("  %c      %s\n", d < 26 ? 'A' + d : '?',
-           layer_text(run, &a->layer[a->first[d]]));
+  printf("layers   %" PRId64 ": E %s H\n", a->nlayer, pattern(c));
+  print_blocks(c);
   printf("width    hidden %" PRId64 ", vocabulary %" PRId64 "%s\n", a->hidden, a->vocab,
          a->tied ? ", head tied to the embedding" : "");
   print_parameters(c);
@@ -328,21 +412,30 @@ print_text(const card *c, bool explain)
   if (c->par.state_elements)
     printf("state    %s elements a sequence\n", grouped(run, c->par.state_elements));
   print_steps(c);
+  if (detail)
+    print_detail(c);
   if (explain) {
     printf("keys of %s\n", a->path);
     for (int i = 0; i < a->nnote; i++)
       printf("  %-40s %-9s %s\n", a->note[i].key, a->note[i].how, a->note[i].what);
   }
-  return NMB__EXIT_OK;
 }
 
-static int
-cmd_model(nmb__cli *cli)
+/* One of several models. */
+static void
+print_line(const card *c)
+{
+  printf("%-44s %20s  active %20s  KV %8s B  weights %s\n", c->a->name,
+         grouped(c->run, c->par.total), grouped(c->run, c->par.active),
+         grouped(c->run, 2 * c->par.kv_elements),
+         short_number(c->run, (double)c->par.weight_bytes, true));
+}
+
+static nmb_status
+card_make(nmb__cli *cli, const char *name, card *out)
 {
   card c = {.run = cli->run};
-  nmb_status s = nmb__arch_load(cli->run, cli->arg[0], &c.a);
-  if (s != NMB_OK)
-    return nmb__exit_code(s);
+  NMB_TRY(nmb__arch_load(cli->run, name, &c.a));
   const int64_t batch = nmb__cli_int(cli, "batch"),
                 context = nmb__cli_int(cli, "context");
   nmb__arch_params(cli->run, c.a, &c.par);
@@ -351,10 +444,40 @@ cmd_model(nmb__cli *cli)
   c.spec[0] = (nmb_step_spec){NMB_PREFILL, batch, context, 0};
   c.spec[1] = (nmb_step_spec){NMB_DECODE, batch, 1, context};
   for (int i = 0; i < 2; i++)
-    if ((s = nmb__arch_step(cli->run, c.a, c.spec[i], &c.step[i])) != NMB_OK)
-      return nmb__exit_code(s);
-  const bool explain = nmb__cli_flag(cli, "explain");
-  return nmb__cli_flag(cli, "json") ? print_json(&c, explain) : print_text(&c, explain);
+    NMB_TRY(nmb__arch_step(cli->run, c.a, c.spec[i], &c.step[i]));
+  *out = c;
+  return NMB_OK;
+}
+
+/* Several models: a list, or a line each; the first failure decides the exit code. */
+static int
+cmd_model(nmb__cli *cli)
+{
+  const bool explain = nmb__cli_flag(cli, "explain"), json = nmb__cli_flag(cli, "json");
+  int code = NMB__EXIT_OK;
+  nmb__run_lenient(cli->run, nmb__cli_flag(cli, "lenient"));
+  json_t *list = json_array();
+  for (int i = 0; i < cli->narg; i++) {
+    card c;
+    const nmb_status s = card_make(cli, cli->arg[i], &c);
+    if (s != NMB_OK) {
+      code = code ? code : nmb__exit_code(s);
+      continue;
+    }
+    if (json)
+      json_array_append_new(list, json_model(&c, explain));
+    else if (cli->narg > 1)
+      print_line(&c);
+    else
+      print_text(&c, explain, nmb__cli_flag(cli, "detail"));
+  }
+  if (json && json_array_size(list)) {
+    json_t *one = json_array_get(list, 0);
+    const int wrote = nmb__cli_json(json_incref(cli->narg > 1 ? list : one));
+    code = code ? code : wrote;
+  }
+  json_decref(list);
+  return code;
 }
 
 static const nmb__flag flags[] = {
@@ -362,15 +485,18 @@ static const nmb__flag flags[] = {
     {"batch", 0, "N", "int", "1", "sequences in the steps that are counted"},
     {"context", 0, "N", "int", "2048",
      "prompt length of prefill, cached tokens of decode"},
+    {"detail", 0, NULL, NULL, NULL, "list every weight of every block"},
+    {"lenient", 0, NULL, NULL, NULL,
+     "warn of keys that are not understood, instead of refusing the file"},
     {"explain", 0, NULL, NULL, NULL, "say of each key of the file what it is used for"},
     {0}};
 
 const nmb__command nmb__cmd_model = {
     .name = "model",
-    .args = "NAME|FILE",
+    .args = "NAME|FILE...",
     .arg_type = "model",
     .min = 1,
-    .max = 1,
+    .max = -1,
     .summary = "what a model is, holds and needs",
     .help =
         "Prints the layers of a model, its parameters by part, the bytes of its weights "

@@ -78,6 +78,15 @@ add_labels(collector *c)
       col->text[r] = nmb__cell_label(c->run, c->plan, cell_of(c, r), label[i].key);
   }
   const nmb__experiment *e = c->plan->e;
+  nmb__col *warned = text_col(c, "model_warnings",
+                              "keys of the model's file that were not understood");
+  for (int r = 0; r < c->s->ncell; r++) {
+    const nmb__arch *a = e->model[cell_of(c, r)->model].arch;
+    const char *s = "";
+    for (int i = 0; i < a->nwarning; i++)
+      s = nmb_format(c->run, "%s%s%s", s, i ? "; " : "", a->warning[i]);
+    warned->text[r] = s;
+  }
   for (int i = 0; i < e->nparam; i++) {
     nmb__col *col = text_col(c, e->param[i], "parameter of the experiment");
     for (int r = 0; r < c->s->ncell; r++)

@@ -195,3 +195,9 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/qwen3_moe.json \
   tests/data/tiny/qwen3_next.json \
   tests/data/tiny/starcoder2.json
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_families
+TESTS += tests/unit/test_families
+endif
+tests_unit_test_families_SOURCES = tests/unit/test_families.c tests/unit/unit.h
+tests_unit_test_families_LDADD = $(UNIT_LDADD)
