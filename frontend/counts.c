@@ -427,12 +427,11 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
 /* Elements that a position adds to the caches of a layer; those of pooled positions
  * to the nearest below.  *unwindowed: of caches that keep growing. */
 static int64_t
-kv_elements(const nmb__arch *a, const nmb__layer *l, int64_t *unwindowed)
+kv_elements(const nmb__layer *l, int64_t *unwindowed)
 {
   const nmb__attn *t = &l->attn;
   const nmb__index *x = &t->index;
-  const int64_t reach = t->window ? t->window : t->chunk; /* 0: all */
-  const bool grows = !reach || (a->context && reach >= a->context);
+  const bool grows = !t->window && !t->chunk;
   if (t->latent) {
     *unwindowed =
         t->compress ? (t->dk + (x->heads ? x->width : 0)) / t->compress : 0;
@@ -502,7 +501,7 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
     int64_t grows;
     times[a->distinct[i]]++;
     p->state_elements += nmb__state_elements(&a->layer[i].mixer);
-    p->kv_elements += kv_elements(a, &a->layer[i], &grows);
+    p->kv_elements += kv_elements(&a->layer[i], &grows);
     p->kv_elements_unwindowed += grows;
   }
   for (int d = 0; d < a->ndistinct; d++) {
