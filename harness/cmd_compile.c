@@ -76,7 +76,7 @@ from_model(job *j)
   nmb__run_lenient(cli->run, nmb__cli_flag(cli, "lenient"));
   NMB_TRY(nmb__arch_load(cli->run, nmb__cli_text(cli, "model"), &arch));
   if (nmb__cli_text(cli, "machine"))
-    NMB_TRY(nmb__machine_load(cli->run, nmb__cli_text(cli, "machine"), &j->hw));
+    NMB_TRY(nmb__sim_machine(j->cli, nmb__cli_text(cli, "machine"), &j->hw));
   NMB_TRY(nmb__graph_build(cli->run, arch, spec, &routing, &j->prog));
   nmb_prog_set_hw(j->prog, j->hw);
   return NMB_OK;
@@ -94,7 +94,7 @@ from_text(job *j)
   if (!machine)
     NMB_TRY(nmb_prog_parse_machine(run, file, text, len, &machine));
   if (*machine)
-    NMB_TRY(nmb__machine_load(run, machine, &j->hw));
+    NMB_TRY(nmb__sim_machine(j->cli, machine, &j->hw));
   NMB_TRY(nmb_prog_parse(run, file, text, len, j->hw, &j->prog));
   return nmb_prog_verify(run, j->prog, j->prog->present);
 }
@@ -332,6 +332,8 @@ static const nmb__flag flags[] = {
     {"repro", 0, "FILE", "file", NULL,
      "where a pass fails, write program and rest of the pipeline here"},
     {"output", 'o', "FILE", "file", NULL, "write the program here; - is standard output"},
+    {"set", 0, "KEY=VALUE", "text", NULL,
+     "change a parameter of the machine, as with op; may be repeated"},
     {"emit", 0, "FORM", "program|aim-trace", "program",
      "what --output writes: the program as text, or its instructions for SK hynix AiM as "
      "the public AiM simulator reads them"},

@@ -68,6 +68,8 @@ validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = \
   hwsim/validation/systolic.csv hwsim/validation/dram.csv
 dist_validation_DATA += hwsim/validation/attacc_system.csv
+dist_validation_DATA += hwsim/validation/aim.csv hwsim/validation/attacc_kernels.csv \
+  hwsim/validation/cent.csv
 dist_validation_DATA += hwsim/validation/ianus.csv hwsim/validation/ibm3d.csv
 dist_validation_DATA += hwsim/validation/llmcompass.csv
 # Published systems by their own rules.
