@@ -8,6 +8,7 @@
 #include "base/plugin.h"
 #include "frontend/model.h"
 #include "harness/cmd.h"
+#include "harness/page.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
 
@@ -153,6 +154,8 @@ show_machine(nmb__cli *cli, const char *name)
     return nmb__exit_code(status);
   if (nmb__cli_flag(cli, "json"))
     nmb__cli_json(machine_json(hw));
+  else if (nmb__cli_flag(cli, "page"))
+    nmb__page_print(cli->run, name, hw, stdout);
   else
     fputs(nmb__machine_text(cli->run, hw), stdout);
   nmb__machine_free(hw);
@@ -215,8 +218,9 @@ unknown(nmb_run *run, const char *name)
     names[n++] = models[i];
   if (nmb__plugin_refused(name))
     return nmb__plugin_need(run, NMB_NOLOC, name, "pass", &p);
-  return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "unknown plugin, machine, model or experiment '%s'%s",
-                  name, nmb__hint(run, name, names, n));
+  return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                  "unknown plugin, machine, model or experiment '%s'%s", name,
+                  nmb__hint(run, name, names, n));
 }
 
 static int
@@ -241,7 +245,12 @@ cmd_show(nmb__cli *cli)
   return nmb__exit_code(unknown(run, name));
 }
 
-static const nmb__flag flags[] = {NMB__FLAG_JSON, {NULL, 0, NULL, NULL, NULL, NULL}};
+static const nmb__flag flags[] = {
+    {"page", 0, NULL, NULL, NULL,
+     "of a machine: a page in Markdown, with a block diagram, the source of each value, "
+     "and what is not modelled"},
+    NMB__FLAG_JSON,
+    {NULL, 0, NULL, NULL, NULL, NULL}};
 
 const nmb__command nmb__cmd_show = {
     .name = "show",
@@ -256,6 +265,7 @@ const nmb__command nmb__cmd_show = {
             "'nmbench plan' does; a pipeline (NAME{..},..) with every default filled "
             "in.",
     .example = "nmbench show fuse-dp\nnmbench show aim-gddr6-x8 --json\nnmbench show "
+               "aim-gddr6 --page\nnmbench show "
                "'fuse-dp,sched-list'",
     .flags = flags,
     .main = cmd_show,

@@ -290,6 +290,35 @@ print_sums(const ledger *l)
   }
 }
 
+/* For the paper: a row for each source and column. */
+static void
+latex_text(const char *s)
+{
+  for (; *s; s++)
+    printf(strchr("%&#_", *s) ? "\\%c" : "%c", *s);
+}
+
+static void
+print_latex(const ledger *l)
+{
+  printf(
+      "\\begin{tabular}{llrrrrrr}\n\\toprule\nSource & Column & Rows & Within & Mean & "
+      "Median & Worst & $\\tau$ \\\\\n\\midrule\n");
+  for (int i = 0; i < l->nsum; i++) {
+    const nmb__ledger_sum *s = &l->sum[i];
+    if (!s->counted)
+      continue;
+    latex_text(s->source);
+    printf(" & %s & %d & %d & %.2f\\,\\%% & %.2f\\,\\%% & %.2f\\,\\%% & ",
+           s->calibrated ? "calibrated" : "uncalibrated", s->counted, s->within,
+           100 * s->mean, 100 * s->median, 100 * s->worst);
+    if (isfinite(s->tau))
+      printf("%.3f", s->tau);
+    printf(" \\\\\n");
+  }
+  printf("\\bottomrule\n\\end{tabular}\n");
+}
+
 static void
 print_all(const ledger *l, const int *count)
 {
@@ -422,6 +451,8 @@ cmd_validate(nmb__cli *cli)
   l.nsum = nmb__ledger_sums(cli->run, l.target, l.outcome, l.n, &l.sum);
   if (nmb__cli_flag(cli, "json"))
     nmb__cli_json(ledger_json(&l, count));
+  else if (nmb__cli_flag(cli, "latex"))
+    print_latex(&l);
   else
     print_all(&l, count);
   if (nmb__cli_text(cli, "plot"))
@@ -439,6 +470,7 @@ static const nmb__flag flags[] = {
     {"plot", 0, "FILE", "file", NULL,
      "also draw ours against theirs: FILE.pdf, .svg or .png, with .dat and .gp beside "
      "it"},
+    {"latex", 0, NULL, NULL, NULL, "print the table of sources alone, for LaTeX"},
     NMB__FLAG_JSON,
     {NULL, 0, NULL, NULL, NULL, NULL}};
 

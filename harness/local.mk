@@ -15,7 +15,7 @@ nmbench_LDFLAGS = -Wl,-z,now
 # The command line: a command is harness/cmd_NAME.c.
 nmbench_SOURCES += harness/cmd.h harness/cli.c harness/help.c
 nmbench_SOURCES += harness/cmd_list.c
-nmbench_SOURCES += harness/cmd_show.c
+nmbench_SOURCES += harness/cmd_show.c harness/page.c harness/page.h
 nmbench_SOURCES += harness/cmd_plot.c
 nmbench_LDADD += $(JANSSON_LIBS)
 nmbench_SOURCES += harness/cmd_model.c

@@ -7,6 +7,8 @@ paper/results/moe.h5: nmbench$(EXEEXT) $(plugin_LTLIBRARIES) experiments/moe.cfg
 	@touch $@
 paper-numbers: paper/results/moe.h5
 	./nmbench plot paper/results/moe.h5 -o paper/figures
+	./nmbench validate --latex >paper/validation-table.tex || test $$? = 1
+	./nmbench validate --plot paper/figures/validation.pdf >/dev/null || test $$? = 1
 	sh $(srcdir)/paper/numbers.sh ./nmbench paper/results/moe.h5 paper/figures paper
 paper: paper-numbers
 	@if test -n "$(LATEXMK)"; then \

@@ -19,5 +19,6 @@ FIGURE_TESTS = tests/cli/reference.sh
 dist_check_SCRIPTS += $(FIGURE_TESTS)
 TESTS += $(FIGURE_TESTS)
 MACHINE_TESTS = tests/cli/systolic.sh tests/cli/dram.sh tests/cli/validate.sh tests/cli/system.sh
+MACHINE_TESTS += tests/cli/pages.sh
 dist_check_SCRIPTS += $(MACHINE_TESTS)
 TESTS += $(MACHINE_TESTS)
