@@ -34,13 +34,13 @@ scores(const nmb__opctx *c, chooser *k)
       k->score[e] = exp(z - top) / sum;
     else if (!strcmp(kind, "sigmoid"))
       k->score[e] = 1 / (1 + exp(-z));
-    else if (!strcmp(kind, "sqrtsoftplus"))
+    else if (!strcmp(kind, "sqrt-softplus"))
       k->score[e] = sqrt(z > 30 ? z : log1p(exp(z)));
     else if (!strcmp(kind, "topk-softmax") || !strcmp(kind, "sparsemixer"))
       k->score[e] = z;
     else
       return nmb_fail(c->run, NMB_UNSUPPORTED, c->op->loc,
-                      "topk: found score %s, expected softmax, sigmoid, sqrtsoftplus, "
+                      "topk: found score %s, expected softmax, sigmoid, sqrt-softplus, "
                       "topk-softmax or sparsemixer",
                       kind);
     k->order[e] = k->score[e];

@@ -243,6 +243,30 @@ test_families(void)
   nmb__run_close(run);
 }
 
+/* A step that does not follow on what the caches hold is an error, not a value. */
+static void
+test_wrong_step(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  const char *path[128];
+  subject s;
+  const int32_t ids[BATCH] = {1, 2};
+  const float *y;
+  int64_t n, m;
+  CU_ASSERT_TRUE_FATAL(families(run, path) > 0);
+  open_subject(&s, path[0], NMB__ROUND_NONE, false); /* has taken TOKENS */
+  nmb_prog *p = program(&s, TOKENS - 1, 1, "");
+  CU_ASSERT_EQUAL(nmb__eval_step(s.run, s.e, p, ids, &y, &n, &m), NMB_BADINPUT);
+  CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(s.run), "has taken 15 tokens"));
+  nmb_prog_free(p);
+  p = program(&s, TOKENS, 1, "");
+  CU_ASSERT_EQUAL(nmb__eval_step(s.run, s.e, p, ids, &y, &n, &m), NMB_OK);
+  nmb_prog_free(p);
+  close_subject(&s);
+  nmb__run_close(run);
+}
+
 UNIT_MAIN("values",
           {"in every family steps give what one prefill gives, and rewrites keep it",
-           test_families})
+           test_families},
+          {"a step that does not follow the last is an error", test_wrong_step})
