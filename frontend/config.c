@@ -590,6 +590,24 @@ mend(nmb_run *run, const char *text, size_t len, size_t *outlen)
   return out;
 }
 
+/* The last key before a place that is no JSON: numbers too large, a cut. */
+static const char *
+last_key(nmb_run *run, const char *text, int at)
+{
+  int colon = at;
+  while (colon > 0 && text[colon - 1] != ':')
+    colon--;
+  int end = colon - 1;
+  while (end > 0 && text[end] != '"')
+    end--;
+  int first = end - 1;
+  while (first >= 0 && text[first] != '"' && end - first < 80)
+    first--;
+  return first >= 0 && text[first] == '"'
+             ? nmb_format(run, " (after key '%.*s')", end - first - 1, text + first + 1)
+             : "";
+}
+
 nmb_status
 nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
                  nmb__config *out)
@@ -600,8 +618,12 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
   reader r = {run, file, mend(run, text, len, &n), out, NULL, 0};
   json_t *top = json_loadb(r.text, n, JSON_REJECT_DUPLICATES, &err);
   if (!top)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, err.line, err.column}, "%s",
-                    err.text);
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, err.line, err.column}, "%s%s",
+                    err.text,
+                    last_key(run, r.text,
+                             err.position >= 0 && (size_t)err.position <= n
+                                 ? err.position
+                                 : (int)n));
   nmb_status s = NMB_OK;
   if (!json_is_object(top))
     s = nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 1, 0}, "found %s, expected an object",

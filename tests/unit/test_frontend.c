@@ -291,6 +291,8 @@ static const struct {
     {"{" LLAMA ", \"hiden_size\": 3}", "'hidden_size'"},
     {"{" LLAMA ", \"vocab_size\": 96}", "duplicate"},
     {"{" LLAMA ", \"rope_theta\": Infinity}", "rope_theta: found \"Infinity\""},
+    {"{" LLAMA ", \"head_dim\": 99999999999999999999}", "head_dim"},
+    {"{" LLAMA ", \"rope_scaling\": [2]}", "rope_scaling: found [2]"},
     {"{" LLAMA ", \"head_dim\": -8}", "head_dim: found -8"},
     {"{" LLAMA ", \"head_dim\": 1e300}", "head_dim: found 1e300"},
     {"{" LLAMA ", \"head_dim\": 99999999999999999999}", "too big"},
