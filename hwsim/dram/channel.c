@@ -351,8 +351,9 @@ refresh(nmb_dramch *ch)
 {
   const nmb_dram *d = ch->d;
   if (ch->refresh == NMB_DRAM_PERBANK) {
-    refresh_part(ch, d->refpb, ch->next_ref);
-    ch->next_ref = (ch->next_ref + 1) % d->info.banks;
+    for (int b = ch->next_ref; b < d->info.banks; b += d->refpb_step)
+      refresh_part(ch, d->refpb, b);
+    ch->next_ref = (ch->next_ref + 1) % d->refpb_step;
     ch->due += d->refipb;
     return;
   }

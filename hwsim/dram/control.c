@@ -188,10 +188,10 @@ refresh(nmb__ctl *c)
   if (c->urgent.n + d->info.banks > c->urgent.cap)
     return; /* it waits for those before it */
   if (c->conf->refresh == NMB_DRAM_PERBANK) {
-    nmb__queue_add(
-        &c->urgent,
-        &(nmb__req){.k = -1, .row = -1, .bank = c->refresh_bank, .cmd = d->refpb});
-    c->refresh_bank = (c->refresh_bank + 1) % d->info.banks;
+    for (int b = c->refresh_bank; b < d->info.banks; b += d->refpb_step)
+      nmb__queue_add(&c->urgent,
+                     &(nmb__req){.k = -1, .row = -1, .bank = b, .cmd = d->refpb});
+    c->refresh_bank = (c->refresh_bank + 1) % d->refpb_step;
     c->refresh_at += d->refipb;
   } else {
     for (int b = 0; b < d->info.banks; b += d->below[d->refresh_level])

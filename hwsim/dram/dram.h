@@ -60,6 +60,7 @@ struct nmb_dram {
   nmb_id refab, refpb;
   nmb_dram_level refresh_level;
   int64_t refi, refipb; /* ticks; 0: none */
+  int refpb_step;       /* banks between those that are refreshed together */
   int stride;           /* of ready */
 };
 

@@ -615,6 +615,13 @@ refresh(reader *r)
   const int all = param_find(r, "nREFI"), one = param_find(r, "nREFIpb");
   d->refi = d->refab < 0 || all < 0 ? 0 : r->param[all].value * d->info.ticks_per_ck;
   d->refipb = d->refpb < 0 || one < 0 ? 0 : r->param[one].value * d->info.ticks_per_ck;
+  const int parts = param_find(r, "refpb_parts");
+  const int64_t together = parts < 0 ? 1 : r->param[parts].value;
+  if (together < 1 || d->info.banks % together != 0)
+    return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->path, 0, 0},
+                    "refpb_parts: found %lld, expected a divisor of the %d banks",
+                    (long long)together, d->info.banks);
+  d->refpb_step = (int)(d->info.banks / together);
   for (int i = 0; i < d->nrow; i++) {
     const nmb__dram_row *c = &d->row[i];
     if (c->from == d->refab && d->refi > 0 && c->ticks >= d->refi)
