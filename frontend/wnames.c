@@ -2,13 +2,14 @@
 /* Weights of a graph -> tensors of a file, by the table wnames.def: which tensor, which
  * of its rows, and whether it is stored turned. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/run.h"
 #include "frontend/config.h"
 #include "frontend/wmodel.h"
+#include "ir/eval.h"
 
 typedef enum pick_kind {
   PICK_ALL,
@@ -399,6 +400,17 @@ same_format(const nmb_tensor *t, nmb__storage type)
          (type == NMB__ST_BF16 && t->dtype == NMB_DT_BF16);
 }
 
+/* Lightning attention's decay: the first layers forget faster (arXiv:2501.08313, and
+ * MiniMax-Text-01's code). */
+static void
+slopes(const nmb__wmodel *m, int64_t heads, int64_t layer, float *out)
+{
+  const int64_t last = m->arch->nlayer > 1 ? m->arch->nlayer - 1 : 1;
+  const double share = 1 - (double)layer / (double)last + 1e-5;
+  for (int64_t h = 0; out && h < heads; h++)
+    out[h] = (float)(-nmb__alibi_slope(h, heads) * share);
+}
+
 nmb_status
 nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
                  float *out, bool *exact)
@@ -407,6 +419,11 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
   const char *first = NULL;
   nmb__storage type = NMB__NSTORAGE;
   bool found = false;
+  if (!strcmp(q.weight, "mixer.slopes")) {
+    slopes(m, nmb_tensor_count(t), layer, out);
+    *exact = true;
+    return NMB_OK;
+  }
   if (!strcmp(q.weight, "head.tied"))
     q.weight = "embed.table";
   shape_of(&q);

@@ -70,8 +70,8 @@ score_step(const shape *a, const rows *r)
 /* ------------------------------------------------------------------- scores */
 /* ALiBi slopes: 2^(-8h/n) for n a power of two, else those of the power below and then
  * every other one of twice that (Press et al., arXiv:2108.12409, and its code). */
-static double
-alibi_slope(int64_t head, int64_t heads)
+double
+nmb__alibi_slope(int64_t head, int64_t heads)
 {
   int64_t n = 1;
   while (2 * n <= heads)
@@ -111,7 +111,8 @@ score_row(const shape *a, const scoring *g, int64_t u, int64_t r, int64_t n0, in
 {
   const float *bias = g->bias ? g->bias + bias_row(a, g->biask, u, r) * a->S : NULL;
   const int64_t at = a->S - a->fresh + r / a->rep; /* the token's own key */
-  const double slope = g->alibi ? alibi_slope(u % a->nk * a->rep + r % a->rep, a->nh) : 0;
+  const double slope =
+      g->alibi ? nmb__alibi_slope(u % a->nk * a->rep + r % a->rep, a->nh) : 0;
   for (int64_t s = n0; s < n1; s++) {
     double x = g->scale * (double)y[s] + (bias ? (double)bias[s] : 0);
     x = g->cap > 0 ? g->cap * tanh(x / g->cap) : x;

@@ -107,4 +107,6 @@ NMB_API void nmb__prog_all_positions(nmb_prog *);
  * decays and steps of state mixers as their initialisations have them.
  * *seed is borrowed. */
 NMB_API nmb__weights nmb__weights_random(const uint64_t *seed);
+/* Of head 0, 1, .. (arXiv:2108.12409). */
+NMB_API double nmb__alibi_slope(int64_t head, int64_t heads);
 #endif
