@@ -43,7 +43,8 @@ steps(nmb_run *run, const char *kind, int reuse, nmb_dram_refresh refresh)
   const double t = seconds();
   for (int i = 0; i < STEPS; i++) {
     x = x * 1664525u + 1013904223u;
-    nmb_dramch_step(ch, x >> 31 ? wr : rd, (int)((x >> 8) % banks), i / (reuse * 16), 0);
+    nmb_dramch_step(ch, x >> 31 ? wr : rd, (int)((x >> 8) % banks),
+                    i / (reuse * (int)banks), 0);
   }
   printf("stepped, %s, about %d columns a row\t%.1f\n", kind, reuse,
          (double)total(d, ch) / (seconds() - t) * 1e-6);
