@@ -200,6 +200,25 @@ typedef struct mover {
   nmb_insns *out;
 } mover;
 
+/* The part in the copies of all devices, which lie one after another, `copy` bytes each.
+ * False if that is no rectangle. */
+static bool
+on_devices(nmb_operand *o, int devices, int64_t copy)
+{
+  if (devices < 2)
+    return true;
+  if (o->rows == 1 || o->stride == o->row_bytes) {
+    o->row_bytes *= o->rows;
+    o->rows = devices;
+    o->stride = copy;
+    return true;
+  }
+  if (o->rows * o->stride != copy) /* rows of the tensor are left out */
+    return false;
+  o->rows *= devices;
+  return true;
+}
+
 static nmb_status
 move(mover *v, nmb_insn_kind kind, nmb_id from, nmb_id to, bool each_device)
 {
@@ -216,14 +235,15 @@ move(mover *v, nmb_insn_kind kind, nmb_id from, nmb_id to, bool each_device)
   in.opnd[0].mem = from;
   in.opnd[1].mem = to;
   in.opnd[1].write = true;
-  for (int i = 0; i < 2 && each_device; i++) {
-    /* the copies of all devices lie one after another */
-    nmb_operand *o = &in.opnd[i];
-    o->row_bytes *= o->rows * v->p->hw->mem[from].devices;
-    o->rows = 1;
-    o->stride = o->row_bytes;
+  const int devices = each_device ? v->p->hw->mem[from].devices : 1;
+  const int64_t copy = nmb__storage_bytes(&v->p->tensor[v->part.tensor]);
+  const bool one = on_devices(&in.opnd[0], devices, copy);
+  (void)on_devices(&in.opnd[1], devices, copy);
+  for (int d = 0; d < (one ? 1 : devices); d++) {
+    nmb__insns_push(v->run, v->out, &in);
+    in.opnd[0].offset += copy;
+    in.opnd[1].offset += copy;
   }
-  nmb__insns_push(v->run, v->out, &in);
   return NMB_OK;
 }
 

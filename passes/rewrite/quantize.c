@@ -78,10 +78,21 @@ format(nmb_run *run, const char *option)
   return nmb_dtype_find(strcmp(name, "fp8") ? name : "fp8e4m3");
 }
 
-static void
-set(nmb_prog *p, nmb_id t, int dtype, int group)
+static int64_t
+gcd(int64_t a, int64_t b)
 {
-  nmb_tensor_format(p, t, (nmb_dtype)dtype,
+  return b ? gcd(b, a % b) : a;
+}
+
+/* Groups of a weight run through it as it lies; those of a value or a cache must not cross
+ * its rows, which are written one by one. */
+static void
+set(nmb_prog *p, nmb_id id, int dtype, int group)
+{
+  const nmb_tensor *t = &p->tensor[id];
+  if (t->role != NMB_ROLE_WEIGHT)
+    group = (int)gcd(group, t->dim[t->rank - 1]);
+  nmb_tensor_format(p, id, (nmb_dtype)dtype,
                     nmb_dtype_get((nmb_dtype)dtype)->group < 0 ? group : 0);
 }
 
@@ -97,13 +108,14 @@ transform(nmb_run *run, nmb_prog *p)
   int n = 0;
   for (nmb_id i = 0; i < p->ntensor; i++) {
     const nmb_tensor *t = &p->tensor[i];
+    const uses *x = &u[nmb_tensor_root(p, i)]; /* a view has the format of what it views */
     int to = NMB_NONE;
     if (t->role == NMB_ROLE_WEIGHT && u[i].weight)
       to = w;
     else if (t->role == NMB_ROLE_KV)
       to = kv;
     else if (t->role == NMB_ROLE_ACT && t->dtype != NMB_DT_I32 && a != NMB_NONE &&
-             (nmb_dtype_get((nmb_dtype)a)->bits == 16 || (u[i].product && !u[i].other)))
+             (nmb_dtype_get((nmb_dtype)a)->bits == 16 || (x->product && !x->other)))
       to = a;
     if (to == NMB_NONE || (int)t->dtype == to)
       continue;
