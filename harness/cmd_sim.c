@@ -11,17 +11,6 @@
 #include "ir/pipeline.h"
 #include "nmbench/nmb_aim.h"
 
-/* Every simulator that is loaded. */
-static const char *
-all_simulators(nmb_run *run)
-{
-  const char *list = "";
-  for (int i = 0; i < nmb__plugin_count(); i++)
-    if (!strcmp(nmb__plugin_at(i)->kind, "simulator"))
-      list = nmb_format(run, "%s%s%s", list, *list ? "," : "", nmb__plugin_at(i)->name);
-  return list;
-}
-
 static const char *
 unit_of(const char *simulator, const char *metric)
 {
@@ -120,7 +109,7 @@ sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows, bool *traced)
   if (*traced)
     return nmb__sim_trace(cli, text, len, hw);
   NMB_TRY(load(cli, text, len, hw, prog));
-  return nmb__sim_list(cli, *prog, list ? list : all_simulators(cli->run), stdout, rows);
+  return nmb__sim_list(cli, *prog, list ? list : "bound,event", stdout, rows);
 }
 
 static int
@@ -142,7 +131,7 @@ cmd_sim(nmb__cli *cli)
 
 static const nmb__flag flags[] = {
     {"simulators", 's', "LIST", "simulator", NULL,
-     "NAME{option=value,..},..; all that there are if absent"},
+     "NAME{option=value,..},..; bound and event if absent"},
     {"machine", 'M', "MACHINE", "machine", NULL,
      "another machine than the program names; a trace names none"},
     {"set", 0, "KEY=VALUE", "text", NULL,

@@ -92,3 +92,7 @@ plugins_cim_la_LIBADD = -lm
 dist_machines_DATA += hwsim/machines/cim-sinangil.hw hwsim/machines/cim-jia.hw \
   hwsim/machines/cim-wang.hw hwsim/machines/cim-colonnade.hw
 dist_validation_DATA += hwsim/validation/cim.csv hwsim/validation/others.csv
+plugin_LTLIBRARIES += plugins/functional.la
+plugins_functional_la_SOURCES = hwsim/functional.c
+plugins_functional_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_functional_la_LIBADD =

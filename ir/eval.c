@@ -321,6 +321,10 @@ state_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
     if (!it->own)
       nmb__panic("out of memory");
   }
+  if (e->o.invent && it->seen == 0 && p->spec.context > 0) {
+    nmb__invent(at, t->name, 0, n, it->own);
+    it->seen = p->spec.context;
+  }
   NMB_TRY(continues(run, p, t, it->seen));
   *out = it->own;
   return NMB_OK;
@@ -344,6 +348,20 @@ history_grow(item *it, int64_t B, int64_t rows, int64_t len)
   it->cap = cap;
 }
 
+void
+nmb__invent(const nmb__place *at, const char *name, int64_t first, int64_t n, float *out)
+{
+  uint64_t key = (uint64_t)at->position * UINT64_C(0x9e3779b97f4a7c15);
+  for (; *name; name++)
+    key = (key ^ (uint64_t)(unsigned char)*name) * UINT64_C(0x100000001b3);
+  for (int64_t i = 0; i < n; i++) { /* splitmix64 */
+    uint64_t z = key + (uint64_t)(first + i) * UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    out[i] = (float)((double)((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1);
+  }
+}
+
 /* The part of a cache's history that the step sees, with room for its new rows. */
 static nmb_status
 cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
@@ -358,8 +376,18 @@ cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
                     "block %s: %%%s has %" PRId64 " positions of %" PRId64
                     " elements, expected at most %" PRId64 " of %" PRId64,
                     p->block[t->block].name, t->name, S, B * len, end, it->count);
-  NMB_TRY(continues(run, p, t, it->seen));
   history_grow(it, B, end, len);
+  if (e->o.invent && it->seen == 0 && p->spec.context > 0) {
+    const int64_t last = t->dim[t->rank - 1], n = p->spec.context;
+    for (int64_t b = 0; b < B; b++) {
+      float *rows = it->own + b * it->cap * len;
+      nmb__invent(at, t->name, b * n * len, n * len, rows);
+      if (e->o.rounding == NMB__ROUND_STORED && nmb__format_has(t->dtype))
+        nmb__round(t->dtype, t->group, 1, n * len / last, last, rows);
+    }
+    it->rows = it->seen = n;
+  }
+  NMB_TRY(continues(run, p, t, it->seen));
   if (B == 1) {
     *out = it->own + first * len;
     return NMB_OK;

@@ -70,6 +70,7 @@ typedef enum nmb__rounding {
 typedef struct nmb__eval_options {
   nmb__rounding rounding;
   bool by_table; /* the program's routing tables decide the experts, not the router */
+  bool invent;   /* a first step after a context finds made-up caches and states */
   uint64_t keep_bytes; /* of weights kept in float from step to step; 0: all */
   /* (optional) called after each op with the values of its outputs */
   void (*watch)(void *self, const nmb_prog *, const nmb__place *, nmb_id op,
@@ -91,6 +92,10 @@ NMB_API void nmb__eval_reset(nmb__eval *);
 NMB_API nmb_status nmb__eval_step(nmb_run *, nmb__eval *, const nmb_prog *,
                                   const int32_t *ids, const float **logits, int64_t *rows,
                                   int64_t *columns);
+
+/* Made-up numbers from -1 to 1 for elements [first, first + n) of a cache or state. */
+NMB_API void nmb__invent(const nmb__place *, const char *name, int64_t first, int64_t n,
+                         float *out);
 
 /* The weight as the program holds it: turned where a pass has turned it, rounded to the
  * tensor's format if so asked.  out has room for all elements. */

@@ -242,6 +242,25 @@ memory_key(nmb_run *run, const nmb__frame *f, const nmb_tensor *t)
   return nmb_format(run, "%" PRId64 " %s", f->at.position, t->name);
 }
 
+/* Room for `end` positions of each sequence. */
+static void
+cache_grow(shelf *x, int64_t B, int64_t len, int64_t end)
+{
+  if (x->cap >= end && x->count == B * len)
+    return;
+  const int64_t cap = 2 * end;
+  float *v = calloc((size_t)(B * cap * len), sizeof *v);
+  if (!v)
+    nmb__panic("out of memory");
+  for (int64_t b = 0; b < B && x->count == B * len; b++)
+    memcpy(v + b * cap * len, x->value + b * x->cap * len,
+           (size_t)(x->seen * len) * sizeof *v);
+  free(x->value);
+  x->value = v;
+  x->cap = cap;
+  x->count = B * len;
+}
+
 /* Positions that a cache holds when the step starts: [S - fresh) of each sequence. */
 static nmb_status
 cache_give(nmb_run *run, nmb__func *s, nmb_id slot)
@@ -251,9 +270,16 @@ cache_give(nmb_run *run, nmb__func *s, nmb_id slot)
   const nmb_tensor *t = &p->tensor[p->slot[slot].tensor];
   const int64_t B = t->dim[0], S = t->dim[1], len = nmb_tensor_count(t) / (B * S);
   const int64_t old = S - p->spec.fresh, first = p->spec.context - old;
-  const shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
+  shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
   if (old == 0)
     return NMB_OK;
+  if (s->o.invent && x->seen == 0) {
+    const int64_t n = p->spec.context;
+    cache_grow(x, B, len, n + p->spec.fresh);
+    for (int64_t b = 0; b < B; b++)
+      nmb__invent(&f->at, t->name, b * n * len, n * len, x->value + b * x->cap * len);
+    x->seen = n;
+  }
   if (x->seen < p->spec.context || x->count != B * len)
     return nmb_fail(run, NMB_BADINPUT, t->loc,
                     "block %s: %%%s has seen %" PRId64 " positions, expected %" PRId64,
@@ -275,19 +301,7 @@ cache_take(nmb_run *run, nmb__func *s, nmb_id slot)
   const int64_t fresh = p->spec.fresh, context = p->spec.context, end = context + fresh;
   shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
   float *rows = NMB_NEW(run, float, fresh * len);
-  if (x->cap < end || x->count != B * len) {
-    const int64_t cap = 2 * end;
-    float *v = calloc((size_t)(B * cap * len), sizeof *v);
-    if (!v)
-      nmb__panic("out of memory");
-    for (int64_t b = 0; b < B && x->count == B * len; b++)
-      memcpy(v + b * cap * len, x->value + b * x->cap * len,
-             (size_t)(x->seen * len) * sizeof *v);
-    free(x->value);
-    x->value = v;
-    x->cap = cap;
-    x->count = B * len;
-  }
+  cache_grow(x, B, len, end);
   for (int64_t b = 0; b < B; b++) {
     float *to = x->value + (b * x->cap + context) * len;
     NMB_TRY(nmb__slot_get(f, slot, (b * S + S - fresh) * len, fresh * len, rows));
@@ -314,6 +328,8 @@ state_give(nmb_run *run, nmb__func *s, nmb_id slot)
     x->count = n;
     x->before = nmb__xrealloc(x->before, (size_t)n, sizeof *x->before);
     memset(x->value, 0, (size_t)n * sizeof *x->value);
+    if (s->o.invent && f->p->spec.context > 0)
+      nmb__invent(&f->at, t->name, 0, n, x->value);
     x->seen = f->p->spec.context;
   }
   if (x->seen == f->p->spec.context) /* else the step runs again */

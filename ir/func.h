@@ -40,6 +40,7 @@ typedef struct nmb__func_event {
 
 typedef struct nmb__func_options {
   uint64_t order; /* seed of the order; 0: as emitted */
+  bool invent;    /* as in nmb__eval_options */
   /* (optional) after each instruction; another status than NMB_OK ends the step */
   nmb_status (*watch)(nmb_run *, void *self, const nmb__func_event *);
   void *watch_self;

@@ -10,6 +10,7 @@
 #include "ir/prog.h"
 #include "ir/values.h"
 #include "ir/verify_code.h"
+#include "nmbench/nmb_sim.h"
 
 /* What the reference made of an op in the step at hand. */
 typedef struct expected {
@@ -270,13 +271,19 @@ nmb__values_open(const nmb__weights *w, const nmb__values_options *o)
   nmb__values_check *c = nmb__xrealloc(NULL, 1, sizeof *c);
   *c = (nmb__values_check){.o = *o, .first = {.insn = NMB_NONE}};
   c->exact =
-      nmb__eval_open(w, &(nmb__eval_options){.watch = watch_exact, .watch_self = c});
+      nmb__eval_open(w, &(nmb__eval_options){
+                            .by_table = o->tables,
+                            .invent = o->invent,
+                            .watch = watch_exact,
+                            .watch_self = c});
   c->stored = nmb__eval_open(w, &(nmb__eval_options){.rounding = NMB__ROUND_STORED,
                                                      .by_table = true,
+                                                     .invent = o->invent,
                                                      .watch = watch_stored,
                                                      .watch_self = c});
   c->code =
-      nmb__func_open(w, &(nmb__func_options){.watch = watch_code, .watch_self = c});
+      nmb__func_open(w, &(nmb__func_options){
+                            .invent = o->invent, .watch = watch_code, .watch_self = c});
   return c;
 }
 
@@ -373,6 +380,73 @@ nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const in
                     i);
   }
   free(first);
+  return st;
+}
+
+/* ------------------------------------------------------------------ a program */
+/* Bytes of weights in float; the reference and the code each keep them. */
+static double
+weight_bytes(const nmb_prog *p)
+{
+  double sum = 0;
+  for (int i = 0; i < p->ntensor; i++)
+    if (p->tensor[i].role == NMB_ROLE_WEIGHT)
+      sum += 4 * (double)nmb_tensor_count(&p->tensor[i]) *
+             (double)p->block[p->tensor[i].block].repeat;
+  return sum;
+}
+
+static int64_t
+vocabulary(const nmb_prog *p)
+{
+  for (int i = 0; i < p->nop; i++)
+    if (p->op[i].code == NMB_OP_EMBED && !strcmp(p->tensor[p->op[i].in[0]].name, "ids"))
+      return p->tensor[p->op[i].in[1]].dim[0];
+  return 1;
+}
+
+static nmb_status
+sim_values(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
+{
+  const int64_t n = p->spec.batch * p->spec.fresh, vocab = vocabulary(p);
+  int32_t *ids = NMB_NEW(run, int32_t, n);
+  for (int64_t i = 0; i < n; i++)
+    ids[i] = (int32_t)(nmb_rand(run) % (uint64_t)vocab);
+  nmb_prog *copy = nmb_prog_copy(p); /* its tables may change */
+  const nmb_status st = nmb__values_exact(run, c, copy, ids);
+  nmb_prog_free(copy);
+  return st == NMB_OK ? nmb__values_code(run, c, p, ids) : st;
+}
+
+nmb_status
+nmb_sim_values(nmb_run *run, const nmb_prog *p, int orders, int64_t most,
+               nmb_sim_errors *out)
+{
+  const uint64_t seed = nmb_rand(run);
+  const nmb__weights w = nmb__weights_random(&seed);
+  if (weight_bytes(p) > (double)most)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "executing needs %.4g bytes for weights, expected at most %.4g",
+                    weight_bytes(p), (double)most);
+  nmb__values_check *c = nmb__values_open(
+      &w, &(nmb__values_options){.seed = seed, .orders = orders, .tables = true, .invent = true});
+  nmb_status st = sim_values(run, p, c);
+  const nmb__agreement *a = &c->agreement;
+  const double rows = (double)(a->rows ? a->rows : 1);
+  *out = (nmb_sim_errors){.top1 = (double)a->same_top / rows, .kl = a->divergence / rows};
+  out->logits_max = a->most;
+  out->logits_rms = a->reference > 0 ? sqrt(a->square / a->reference) : 0;
+  for (int i = 0; i < c->ndeviation; i++) {
+    out->max_error = fmax(out->max_error, c->deviation[i].most);
+    out->rms_error = fmax(out->rms_error, nmb__deviation_rms(&c->deviation[i]));
+  }
+  if (st == NMB_OK && c->first.insn != NMB_NONE)
+    st = nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                  "values are off: %s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
+                  " is %.9g, expected %.9g",
+                  c->first.text, c->first.layer, c->first.row, c->first.column,
+                  c->first.value, c->first.expected);
+  nmb__values_close(c);
   return st;
 }
 

@@ -45,6 +45,8 @@ typedef struct nmb__agreement {
 typedef struct nmb__values_options {
   uint64_t seed; /* of orders */
   int orders;    /* drawn at random for each step, besides the one emitted */
+  bool tables;   /* experts are those of the tables in float, too */
+  bool invent;   /* caches of a step that is the first, but after a context */
   bool stop;     /* at the first value that is off */
   double tolerance; /* share of (root mean square + value) that is not off; 0: by format */
 } nmb__values_options;

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Every pipeline on every machine computes what the model says.
+ *
+ *   values [MODEL.json..]         a covering subset: each model on one machine or two, where
+ *                                 stages and formats turn at different speeds, so that
+ *                                 most pairs of choices meet
+ *   values --full [MODEL.json..]  each model on each machine with all pipelines
+ *
+ * Without models: those of tests/data/tiny.
+ * A run is a prefill step and a decode step in the order emitted and in one drawn at
+ * random.  A pipeline that is refused for want of room or of an engine is no fault. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "base/plugin.h"
+#include "base/run.h"
+#include "frontend/model.h"
+#include "ir/machine.h"
+#include "ir/pipeline.h"
+#include "ir/values.h"
+
+/* Choices of each stage; the first is the baseline of experiments/moe.cfg, the second
+ * its full choice. */
+static const char *const stage[][8] = {
+    {"fuse-none", "fuse-dp", "fuse-greedy", "fuse-epilogue", NULL},
+    {"dispatch-rule", "dispatch-cost", "dispatch-host", NULL},
+    {"map-rowmajor", "map-search{budget=8}", "map-interleave", NULL},
+    {"sched-inorder", "sched-overlap", "sched-list", "sched-overlap{mode=batch}",
+     "sched-overlap{mode=head}", NULL},
+    {"mem-bump", "mem-bestfit", "mem-firstfit", "mem-greedy-size", NULL},
+};
+enum { NSTAGE = sizeof stage / sizeof *stage };
+static const char *const formats[] = {
+    "", "quantize{weights=bf16},", "quantize{weights=int4,group=32},",
+    "quantize{weights=fp8,activations=fp8},", "quantize{kv=int8,activations=int8,group=32},",
+    "quantize{weights=mxfp4,kv=fp8},", "quantize{activations=fp16,weights=int8,group=64},"};
+enum { NFORMAT = sizeof formats / sizeof *formats };
+
+typedef struct tally {
+  int run, refused, failed;
+} tally;
+
+static int
+choices(int s)
+{
+  int n = 0;
+  while (stage[s][n])
+    n++;
+  return n;
+}
+
+static const char *
+pipeline_text(nmb_run *run, const int *pick, int format)
+{
+  const char *t = nmb_format(run, "legalize,mla-absorb,moe-lower,%s", formats[format]);
+  for (int s = 0; s < NSTAGE; s++)
+    t = nmb_format(run, "%s%s,", t, stage[s][pick[s]]);
+  return nmb_format(run, "%semit-queues", t);
+}
+
+static nmb_status
+step(nmb_run *run, nmb__values_check *c, const nmb__arch *a, const nmb_hw *hw,
+     const nmb__pipeline *pl, nmb_step_spec spec)
+{
+  const nmb__routing_spec routing = {.kind = "uniform", .seed = 3};
+  const int64_t n = spec.batch * spec.fresh;
+  int32_t *ids = NMB_NEW(run, int32_t, n);
+  nmb_prog *p = NULL;
+  for (int64_t i = 0; i < n; i++)
+    ids[i] = (int32_t)(nmb_rand(run) % (uint64_t)a->vocab);
+  NMB_TRY(nmb__graph_build(run, a, spec, &routing, &p));
+  nmb_prog_set_hw(p, hw);
+  nmb_status st = nmb__values_exact(run, c, p, ids);
+  if (st == NMB_OK)
+    st = nmb__pipeline_run(run, p, pl, NULL);
+  if (st == NMB_OK)
+    st = nmb__values_code(run, c, p, ids);
+  nmb_prog_free(p);
+  return st;
+}
+
+static bool
+outcome(nmb_status st)
+{
+  return st == NMB_UNSUPPORTED || st == NMB_INFEASIBLE || st == NMB_NOSOLUTION;
+}
+
+static void
+try(const nmb__arch *a, const nmb_hw *hw, const char *text, int batch, tally *t)
+{
+  static const uint64_t seed = 7;
+  nmb_run *run = nmb__run_open(NULL);
+  nmb__run_seed(run, seed);
+  const nmb__weights w = nmb__weights_random(&seed);
+  nmb__values_check *c =
+      nmb__values_open(&w, &(nmb__values_options){.seed = seed, .orders = 1, .stop = true});
+  nmb__pipeline pl;
+  nmb_status st = nmb__pipeline_parse(run, NMB_NOLOC, text, &pl);
+  if (st == NMB_OK)
+    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_PREFILL, batch, 5, 0});
+  if (st == NMB_OK)
+    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_DECODE, batch, 1, 5});
+  t->run++;
+  if (outcome(st)) {
+    t->refused++;
+    if (getenv("VERBOSE"))
+      printf("refused: %s on %s, %s: %s\n", a->name, hw->name, text, nmb_error_text(run));
+  } else if (st != NMB_OK) {
+    t->failed++;
+    printf("FAIL %s on %s, batch %d, %s: %s\n", a->name, hw->name, batch, text,
+           nmb_error_text(run));
+    fflush(stdout);
+  }
+  nmb__values_close(c);
+  nmb__run_close(run);
+}
+
+/* The pipelines of experiments/moe.cfg (baseline, all, each alone, each left out), then
+ * each other choice in place of the full one; then formats. */
+static void
+all_pipelines(nmb_run *run, const nmb__arch *a, const nmb_hw *hw, tally *t)
+{
+  int pick[NSTAGE];
+  for (int way = 0; way < 2; way++)
+    for (int s = -1; s < NSTAGE; s++) {
+      for (int i = 0; i < NSTAGE; i++)
+        pick[i] = (i == s) == (way == 0);
+      try(a, hw, pipeline_text(run, pick, 1), 2, t);
+    }
+  for (int s = 0; s < NSTAGE; s++)
+    for (int k = 2; k < choices(s); k++) {
+      for (int i = 0; i < NSTAGE; i++)
+        pick[i] = i == s ? k : 1;
+      try(a, hw, pipeline_text(run, pick, 0), 3, t);
+    }
+  for (int f = 2; f < NFORMAT; f++) {
+    for (int i = 0; i < NSTAGE; i++)
+      pick[i] = (f + i) % choices(i);
+    try(a, hw, pipeline_text(run, pick, f), 2, t);
+  }
+}
+
+/* Pipeline number n of a walk in which the stages turn at different speeds. */
+static void
+one_pipeline(nmb_run *run, const nmb__arch *a, const nmb_hw *hw, int n, tally *t)
+{
+  int pick[NSTAGE];
+  for (int s = 0, at = n; s < NSTAGE; s++) {
+    pick[s] = at % choices(s);
+    at = n / (s + 2) + n * (s + 1);
+  }
+  try(a, hw, pipeline_text(run, pick, n % NFORMAT), 1 + n % 4, t);
+}
+
+static nmb_status
+run_model(nmb_run *run, const char *path, int number, bool full, tally *t)
+{
+  const char **machine;
+  const int n = nmb__list_files(run, "machines", ".hw", &machine);
+  const nmb__arch *a;
+  NMB_TRY(nmb__arch_load(run, path, &a));
+  a = nmb__arch_apart(run, a);
+  for (int m = 0; m < n; m++) {
+    nmb_hw *hw;
+    if (!full && m != number * 7 % n && m != (number * 5 + 3) % n)
+      continue;
+    NMB_TRY(nmb__machine_load(run, machine[m], &hw));
+    if (full)
+      all_pipelines(run, a, hw, t);
+    else
+      one_pipeline(run, a, hw, t->run, t);
+    nmb__machine_free(hw);
+  }
+  return NMB_OK;
+}
+
+static nmb_status
+run_all(nmb_run *run, int n, char **model, bool full, tally *t)
+{
+  const char **file, *folder = TEST_DATA "/tiny";
+  NMB_TRY(nmb__plugins_load(run, NULL));
+  for (int i = 0; i < n; i++)
+    NMB_TRY(run_model(run, model[i], i, full, t));
+  const int all = n ? 0 : nmb__folder_files(run, folder, ".json", &file);
+  for (int i = 0; i < all; i++)
+    NMB_TRY(run_model(run, nmb_format(run, "%s/%s", folder, file[i]), i, full, t));
+  return NMB_OK;
+}
+
+int
+main(int argc, char **argv)
+{
+  const bool full = argc > 1 && !strcmp(argv[1], "--full");
+  nmb_run *run = nmb__run_open(stderr);
+  tally t = {0};
+  const nmb_status st = run_all(run, argc - 1 - full, argv + 1 + full, full, &t);
+  printf("%d runs, %d refused, %d failed\n", t.run, t.refused, t.failed);
+  nmb__run_close(run);
+  return st != NMB_OK || t.failed > 0 || t.run == t.refused;
+}
