@@ -387,6 +387,13 @@ input_give(nmb_run *run, nmb__func *s, nmb_id slot, const int32_t *ids)
   for (int64_t i = 0; i < n; i++)
     pos[i] = (int32_t)(p->spec.context + i % p->spec.fresh);
   const bool id = !strcmp(t->name, "ids");
+  if (t->dtype != NMB_DT_I32) { /* a constant of the model */
+    const int64_t count = nmb_tensor_count(t);
+    float *v = NMB_NEW(run, float, count);
+    NMB_TRY(nmb__weight_values(run, &s->weights, p, p->slot[slot].tensor, &f->at,
+                               NMB__ROUND_NONE, v));
+    return nmb__slot_put(f, slot, 0, count, v);
+  }
   if ((!id && strcmp(t->name, "pos") != 0) || nmb_tensor_count(t) != n)
     return nmb_fail(run, NMB_UNSUPPORTED, t->loc,
                     "block %s: found input %%%s, expected ids or pos",

@@ -410,8 +410,10 @@ sim_values(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
 {
   const int64_t n = p->spec.batch * p->spec.fresh, vocab = vocabulary(p);
   int32_t *ids = NMB_NEW(run, int32_t, n);
+  float *draw = NMB_NEW(run, float, n);
+  nmb__invent(&(nmb__place){.position = (int64_t)c->o.seed}, "ids", 0, n, draw);
   for (int64_t i = 0; i < n; i++)
-    ids[i] = (int32_t)(nmb_rand(run) % (uint64_t)vocab);
+    ids[i] = (int32_t)((double)(vocab - 1) * (1 + (double)draw[i]) / 2);
   nmb_prog *copy = nmb_prog_copy(p); /* its tables may change */
   const nmb_status st = nmb__values_exact(run, c, copy, ids);
   nmb_prog_free(copy);
@@ -422,7 +424,7 @@ nmb_status
 nmb_sim_values(nmb_run *run, const nmb_prog *p, int orders, int64_t most,
                nmb_sim_errors *out)
 {
-  const uint64_t seed = nmb_rand(run);
+  const uint64_t seed = nmb__run_seed_get(run) + 1;
   const nmb__weights w = nmb__weights_random(&seed);
   if (weight_bytes(p) > (double)most)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
