@@ -113,6 +113,14 @@ check_tile(const ctx *c, nmb_id id)
   NMB_TRY(check_range(c, id, "b", t->b0, t->b1, s.b));
   NMB_TRY(check_range(c, id, "m", t->m0, t->m1, s.m));
   NMB_TRY(check_range(c, id, "n", t->n0, t->n1, s.n));
+  const nmb_op *o = &c->p->op[c->p->insn[id].op];
+  const nmb_tensor *x = &c->p->tensor[o->in[0]];
+  const int64_t row = x->dim[x->rank - 1];
+  if (o->code == NMB_OP_NORM && (t->n0 % row || t->n1 % row))
+    return nmb_fail(c->run, NMB_UNVERIFIED, NMB_NOLOC,
+                    "%s: tile [%" PRId64 ", %" PRId64
+                    ") along n cuts a row of %" PRId64 " that the op reduces",
+                    nmb__insn_text(c->run, c->p, id), t->n0, t->n1, row);
   return check_range(c, id, "k", t->k0, t->k1, s.k);
 }
 
