@@ -16,6 +16,10 @@ plugin_LTLIBRARIES += plugins/hbm-pim.la
 plugins_hbm_pim_la_SOURCES = hwsim/hbm-pim.c
 plugins_hbm_pim_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_hbm_pim_la_LIBADD = -lm
+plugin_LTLIBRARIES += plugins/upmem.la
+plugins_upmem_la_SOURCES = hwsim/upmem.c
+plugins_upmem_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_upmem_la_LIBADD = -lm
 plugin_LTLIBRARIES += plugins/systolic.la
 plugins_systolic_la_SOURCES = hwsim/systolic.c
 plugins_systolic_la_LDFLAGS = $(PLUGIN_LDFLAGS)
@@ -49,6 +53,7 @@ dist_machines_DATA = \
   hwsim/machines/hbm3-attacc-stack+group.hw \
   hwsim/machines/hbm3-attacc-stack+buffer.hw \
   hwsim/machines/hbm2-pim.hw \
+  hwsim/machines/upmem.hw \
   hwsim/machines/npu-hbm-pim.hw \
   hwsim/machines/npu-hbm-pim-x8.hw \
   hwsim/machines/npu-hbm-pim-x8+blocking.hw \

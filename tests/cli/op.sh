@@ -89,6 +89,23 @@ assert k4["host_time"] > 2 * k4["time"], "4096 outputs should be twice as fast i
 E
 fi
 
+# ------------------------------------- UPMEM: eleven tasklets fill a DPU's pipeline
+if command -v python3 >/dev/null; then
+  for t in 1 11 24; do
+    run op 'gemv out=40960 in=4096 dtype=int8' -M upmem --set tasklets=$t --json
+    expect 0 "upmem with $t tasklets"
+    cp "$tmp/out" "$tmp/upmem.$t"
+  done
+  python3 - "$tmp"/upmem.1 "$tmp"/upmem.11 "$tmp"/upmem.24 <<'E' || fail "tasklets of UPMEM"
+import json, sys
+one, eleven, more = (json.load(open(f)) for f in sys.argv[1:])
+work = lambda r: r["time_parts"]["compute"] + r["time_parts"]["bus"]
+assert 9 < work(one) / work(eleven) < 13, "tasklets should share the pipeline"
+assert 0.85 < work(more) / work(eleven) < 1.05, "more than eleven should buy little"
+assert all(abs(r["error_analytic"]) < 0.1 for r in (one, eleven, more))
+E
+fi
+
 # -------------------------------------------------------------------------- traces
 run compile -m tinyllama-1.1b-chat-v1.0 -M aim-gddr6 --emit aim-trace -o "$tmp/p.trace" -p \
   legalize,fuse-none,dispatch-rule,map-interleave,sched-inorder,mem-bump,emit-queues
