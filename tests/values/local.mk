@@ -8,3 +8,8 @@ tests_values_values_LDADD = libnmbench.la -lm
 check-values: all tests/values/values$(EXEEXT)
 	./tests/values/values$(EXEEXT) --full
 .PHONY: check-values
+check_PROGRAMS += tests/values/mutants
+TESTS += tests/values/mutants
+tests_values_mutants_SOURCES = tests/values/mutants.c
+tests_values_mutants_CPPFLAGS = $(AM_CPPFLAGS) -DTEST_DATA='"$(abs_top_srcdir)/tests/data"'
+tests_values_mutants_LDADD = libnmbench.la -lm
