@@ -92,6 +92,11 @@ metric(const nmb_run *run, const char *name)
   return NAN;
 }
 
+/* What compiles any model for any machine, without search. */
+static const char plain_pipeline[] =
+    "legalize,mla-absorb,moe-lower,quantize{weights=bf16},fuse-none,dispatch-rule,"
+    "map-interleave,sched-inorder,mem-bump,emit-queues";
+
 /* Compiles and simulates the decode step in the middle of what is generated. */
 static nmb_status
 simulate(job *j, nmb_hw *hw)
@@ -102,7 +107,8 @@ simulate(job *j, nmb_hw *hw)
   const nmb_step_spec spec = {NMB_DECODE, 1, 1, j->prompt + j->n / 2};
   nmb__pipeline pl;
   nmb_prog *p = NULL;
-  NMB_TRY(nmb__pipeline_parse(run, NMB_NOLOC, nmb__cli_text(j->cli, "pipeline"), &pl));
+  const char *text = nmb__cli_text(j->cli, "pipeline");
+  NMB_TRY(nmb__pipeline_parse(run, NMB_NOLOC, text ? text : plain_pipeline, &pl));
   NMB_TRY(nmb__graph_build(run, j->m->arch, spec, &routing, &p));
   nmb_prog_set_hw(p, hw);
   nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
@@ -300,10 +306,7 @@ static const nmb__flag flags[] = {
     {"tokenizer", 0, "FILE", "file", NULL,
      "a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
     {"machine", 0, "NAME", "machine", NULL, "simulate a decode step on it, too"},
-    {"pipeline", 0, "TEXT", "pass",
-     "legalize,mla-absorb,moe-lower,quantize{weights=bf16},fuse-none,dispatch-rule,"
-     "map-interleave,sched-inorder,mem-bump,emit-queues",
-     "passes that compile for the machine"},
+    {"pipeline", 0, "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};
 
 const nmb__command nmb__cmd_generate = {
@@ -319,8 +322,9 @@ const nmb__command nmb__cmd_generate = {
         "vocabulary knows.\n\n"
         "The vocabulary is that of the GGUF file, else tokenizer.bin or tok512.bin "
         "beside "
-        "it. With a machine, the decode step in the middle of the text is compiled and "
-        "simulated, and its tokens per second stand below.",
+        "it. With a machine, the decode step in the middle of the text is compiled "
+        "(without --pipeline by a plain one) and simulated, and its tokens per second stand "
+        "below.",
     .example = "nmbench generate stories15M.gguf -p 'Once upon a time' -n 64\n"
                "nmbench generate stories260K.bin -n 100 --temperature 0.8 --machine "
                "aim-gddr6",

@@ -9,3 +9,7 @@ EXTRA_DIST += tests/data/blocks.json tests/data/blocks.py
 dist_check_SCRIPTS += tests/cli/weights.sh
 TESTS += tests/cli/weights.sh
 EXTRA_DIST += tests/cli/weights.py
+check_PROGRAMS += tests/fuzz/fuzz_weights
+TESTS += tests/fuzz/fuzz_weights
+tests_fuzz_fuzz_weights_SOURCES = tests/fuzz/fuzz_weights.c
+tests_fuzz_fuzz_weights_LDADD = libnmbench.la
