@@ -4,11 +4,19 @@
 #include <inttypes.h>
 
 #include "base/run.h"
+#include "ir/func.h"
+#include "ir/values.h"
 
 struct nmb__infer {
   nmb__wmodel *m;
   nmb__eval *eval;
   int64_t done; /* tokens of the sequence so far */
+  /* compiled: the machine, what computes the experts' choice, what executes code */
+  const struct nmb_hw *hw;
+  const nmb__pipeline *pipeline;
+  const nmb__arch *arch;
+  nmb__values_check *choice;
+  nmb__func *func;
 };
 
 nmb__infer *
@@ -18,15 +26,43 @@ nmb__infer_open(nmb_run *run, nmb__wmodel *m)
   const nmb__weights w = nmb__wmodel_weights(m);
   const nmb__eval_options o = {.rounding = NMB__ROUND_NONE};
   f->m = m;
+  f->arch = m->arch;
   f->eval = nmb__eval_open(&w, &o);
   return f;
+}
+
+static void
+code_open(nmb__infer *f)
+{
+  const nmb__weights w = nmb__wmodel_weights(f->m);
+  f->choice = nmb__values_open(&w, &(nmb__values_options){0});
+  f->func = nmb__func_open(&w, &(nmb__func_options){0});
+}
+
+static void
+code_close(nmb__infer *f)
+{
+  nmb__values_close(f->choice);
+  nmb__func_close(f->func);
+}
+
+void
+nmb__infer_compiled(nmb_run *run, nmb__infer *f, const struct nmb_hw *hw,
+                    const nmb__pipeline *pipeline)
+{
+  f->hw = hw;
+  f->pipeline = pipeline;
+  f->arch = nmb__arch_apart(run, f->m->arch);
+  code_open(f);
 }
 
 void
 nmb__infer_close(nmb__infer *f)
 {
-  if (f)
-    nmb__eval_close(f->eval);
+  if (!f)
+    return;
+  nmb__eval_close(f->eval);
+  code_close(f);
 }
 
 void
@@ -34,6 +70,10 @@ nmb__infer_reset(nmb__infer *f)
 {
   f->done = 0;
   nmb__eval_reset(f->eval);
+  if (f->hw) {
+    code_close(f);
+    code_open(f);
+  }
 }
 
 nmb_status
@@ -53,6 +93,18 @@ nmb__infer_check(nmb_run *run, const nmb__infer *f, const int32_t *ids, int64_t 
   return NMB_OK;
 }
 
+/* Code is made for the experts that the model chooses. */
+static nmb_status
+code_step(nmb_run *run, nmb__infer *f, nmb_prog *p, const int32_t *ids,
+          const float **logits)
+{
+  int64_t rows, columns;
+  nmb_prog_set_hw(p, f->hw);
+  NMB_TRY(nmb__values_exact(run, f->choice, p, ids));
+  NMB_TRY(nmb__pipeline_run(run, p, f->pipeline, NULL));
+  return nmb__func_step(run, f->func, p, ids, logits, &rows, &columns);
+}
+
 nmb_status
 nmb__infer_step(nmb_run *run, nmb__infer *f, const int32_t *ids, int64_t n, bool all,
                 const float **logits)
@@ -63,14 +115,16 @@ nmb__infer_step(nmb_run *run, nmb__infer *f, const int32_t *ids, int64_t n, bool
   int64_t rows, columns;
   nmb_prog *p = NULL;
   NMB_TRY(nmb__infer_check(run, f, ids, n));
-  nmb_status s = nmb__graph_build(run, f->m->arch, spec, &routing, &p);
+  nmb_status s = nmb__graph_build(run, f->arch, spec, &routing, &p);
   if (s == NMB_OK) {
     if (all && n > 1)
       nmb__prog_all_positions(p);
-    s = nmb__eval_step(run, f->eval, p, ids, logits, &rows, &columns);
+    s = f->hw ? code_step(run, f, p, ids, logits)
+              : nmb__eval_step(run, f->eval, p, ids, logits, &rows, &columns);
   }
   nmb_prog_free(p);
-  nmb__run_release(run, mark);
+  if (!f->hw)
+    nmb__run_release(run, mark);
   f->done += n;
   return s;
 }

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* A model in weight files, run through the reference evaluation. */
+/* A model in weight files, run through the reference evaluation, or compiled for a
+ * machine and executed out of its simulated memories. */
 #ifndef NMB__INFER_H
 #define NMB__INFER_H
 
 #include "frontend/wmodel.h"
+#include "ir/pipeline.h"
 
 typedef struct nmb__infer nmb__infer;
 /* The model is borrowed. */
 NMB_API nmb__infer *nmb__infer_open(nmb_run *, nmb__wmodel *);
+/* From now on each step is compiled for the machine by the pipeline, and its code
+ * executed; before the first step.  Both are borrowed; plugins are loaded. */
+NMB_API void nmb__infer_compiled(nmb_run *, nmb__infer *, const struct nmb_hw *,
+                                 const nmb__pipeline *);
 NMB_API void nmb__infer_close(nmb__infer *); /* NULL: nothing */
 /* Begins a new sequence. */
 NMB_API void nmb__infer_reset(nmb__infer *);

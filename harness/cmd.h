@@ -105,6 +105,14 @@ json_t *nmb__cell_json(const struct nmb__store *, int cell, bool host);
 /* Runs "NAME{..},.." and prints each metric, or with --json appends it to rows. */
 nmb_status nmb__sim_list(nmb__cli *, const nmb_prog *, const char *list, FILE *, json_t *rows);
 
+/* Reads --machine and --pipeline of a command that has them; with a machine the model
+ * runs compiled.  *hw stays NULL without one; the caller frees it. */
+struct nmb__infer;
+struct nmb__pipeline;
+nmb_status nmb__cli_compiled(nmb__cli *, struct nmb__infer *, struct nmb_hw **hw,
+                             struct nmb__pipeline *);
+extern const char nmb__plain_pipeline[];
+
 /* The table, for the man page and completion. */
 typedef struct nmb__commands {
   int n;

@@ -21,6 +21,8 @@ typedef struct job {
   nmb__vocab *v; /* (optional) NULL: ids only */
   int32_t *ids;  /* prompt, then what is generated */
   int64_t prompt, n;
+  nmb_hw *hw; /* (optional) */
+  nmb__pipeline pipeline;
   double token_s; /* simulated, of one decode step; 0: no machine named */
 } job;
 
@@ -92,45 +94,23 @@ metric(const nmb_run *run, const char *name)
   return NAN;
 }
 
-/* What compiles any model for any machine, without search. */
-static const char plain_pipeline[] =
-    "legalize,mla-absorb,moe-lower,quantize{weights=bf16},fuse-none,dispatch-rule,"
-    "map-interleave,sched-inorder,mem-bump,emit-queues";
-
 /* Compiles and simulates the decode step in the middle of what is generated. */
 static nmb_status
-simulate(job *j, nmb_hw *hw)
+simulate(job *j)
 {
   nmb_run *run = j->cli->run;
   const nmb__routing_spec routing = {"uniform", 0,
                                      (uint64_t)nmb__cli_int(j->cli, "seed")};
   const nmb_step_spec spec = {NMB_DECODE, 1, 1, j->prompt + j->n / 2};
-  nmb__pipeline pl;
   nmb_prog *p = NULL;
-  const char *text = nmb__cli_text(j->cli, "pipeline");
-  NMB_TRY(nmb__pipeline_parse(run, NMB_NOLOC, text ? text : plain_pipeline, &pl));
   NMB_TRY(nmb__graph_build(run, j->m->arch, spec, &routing, &p));
-  nmb_prog_set_hw(p, hw);
-  nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
+  nmb_prog_set_hw(p, j->hw);
+  nmb_status s = nmb__pipeline_run(run, p, &j->pipeline, NULL);
   if (s == NMB_OK)
     s = nmb__simulate(run, p, "event");
   if (s == NMB_OK)
     j->token_s = metric(run, "latency");
   nmb_prog_free(p);
-  return s;
-}
-
-static nmb_status
-machine_run(job *j)
-{
-  nmb_hw *hw = NULL;
-  const char *name = nmb__cli_text(j->cli, "machine");
-  if (!name)
-    return NMB_OK;
-  NMB_TRY(nmb__plugins_load(j->cli->run, NULL));
-  NMB_TRY(nmb__machine_load(j->cli->run, name, &hw));
-  const nmb_status s = simulate(j, hw);
-  nmb__machine_free(hw);
   return s;
 }
 
@@ -270,8 +250,10 @@ whole(job *j, int64_t *made)
   nmb__run_seed(j->cli->run, (uint64_t)nmb__cli_int(j->cli, "seed"));
   NMB_TRY(nmb__wmodel_open(j->cli->run, j->cli->arg[0], &j->m));
   NMB_TRY(prompt_read(j));
-  NMB_TRY(machine_run(j));
   j->f = nmb__infer_open(j->cli->run, j->m);
+  NMB_TRY(nmb__cli_compiled(j->cli, j->f, &j->hw, &j->pipeline));
+  if (j->hw)
+    NMB_TRY(simulate(j));
   return generate(j, made);
 }
 
@@ -290,6 +272,8 @@ cmd_generate(nmb__cli *cli)
     printf("\n%s: %.6g tokens/s as simulated\n", nmb__cli_text(cli, "machine"),
            1 / j.token_s);
   nmb__infer_close(j.f);
+  if (j.hw)
+    nmb__machine_free(j.hw);
   nmb__wmodel_close(j.m);
   return code;
 }
@@ -305,7 +289,8 @@ static const nmb__flag flags[] = {
     {"ignore-eos", 0, NULL, NULL, NULL, "go on after the end of a text"},
     {"tokenizer", 0, "FILE", "file", NULL,
      "a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
-    {"machine", 0, "NAME", "machine", NULL, "simulate a decode step on it, too"},
+    {"machine", 0, "NAME", "machine", NULL,
+     "compile for it, and execute the code out of its memories"},
     {"pipeline", 0, "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};
 
@@ -322,9 +307,11 @@ const nmb__command nmb__cmd_generate = {
         "vocabulary knows.\n\n"
         "The vocabulary is that of the GGUF file, else tokenizer.bin or tok512.bin "
         "beside "
-        "it. With a machine, the decode step in the middle of the text is compiled "
-        "(without --pipeline by a plain one) and simulated, and its tokens per second stand "
-        "below.",
+        "it. With a machine, every step is compiled (without --pipeline by a plain one) "
+        "and "
+        "executed as logits does; the decode step in the middle of the text is "
+        "simulated, "
+        "and its tokens per second stand below.",
     .example = "nmbench generate stories15M.gguf -p 'Once upon a time' -n 64\n"
                "nmbench generate stories260K.bin -n 100 --temperature 0.8 --machine "
                "aim-gddr6",

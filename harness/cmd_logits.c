@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plugin.h"
 #include "frontend/infer.h"
 #include "harness/cmd.h"
+#include "ir/machine.h"
 
 /* "1,403,407" -> ids; the list must not be empty. */
 static nmb_status
@@ -75,6 +77,26 @@ print_text(const int32_t *ids, const float *v, int64_t n, int64_t vocab)
   return NMB__EXIT_OK;
 }
 
+/* What compiles any model for any machine, without search. */
+const char nmb__plain_pipeline[] =
+    "legalize,mla-absorb,moe-lower,quantize{weights=bf16},fuse-none,dispatch-rule,"
+    "map-interleave,sched-inorder,mem-bump,emit-queues";
+
+nmb_status
+nmb__cli_compiled(nmb__cli *cli, nmb__infer *f, nmb_hw **hw, nmb__pipeline *out)
+{
+  const char *text = nmb__cli_text(cli, "pipeline"),
+             *name = nmb__cli_text(cli, "machine");
+  if (!name)
+    return NMB_OK;
+  NMB_TRY(nmb__plugins_load(cli->run, NULL));
+  NMB_TRY(nmb__machine_load(cli->run, name, hw));
+  NMB_TRY(
+      nmb__pipeline_parse(cli->run, NMB_NOLOC, text ? text : nmb__plain_pipeline, out));
+  nmb__infer_compiled(cli->run, f, *hw, out);
+  return NMB_OK;
+}
+
 static int
 cmd_logits(nmb__cli *cli)
 {
@@ -92,13 +114,19 @@ cmd_logits(nmb__cli *cli)
     return nmb__exit_code(s);
   int code = NMB__EXIT_OK;
   nmb__infer *f = nmb__infer_open(cli->run, m);
-  s = nmb__infer_step(cli->run, f, ids, n, true, &v);
+  nmb_hw *hw = NULL;
+  nmb__pipeline pl;
+  s = nmb__cli_compiled(cli, f, &hw, &pl);
+  if (s == NMB_OK)
+    s = nmb__infer_step(cli->run, f, ids, n, true, &v);
   if (s != NMB_OK)
     code = nmb__exit_code(s);
   else
     code = nmb__cli_flag(cli, "json") ? print_json(ids, v, n, m->arch->vocab)
                                       : print_text(ids, v, n, m->arch->vocab);
   nmb__infer_close(f);
+  if (hw)
+    nmb__machine_free(hw);
   nmb__wmodel_close(m);
   return code;
 }
@@ -106,6 +134,9 @@ cmd_logits(nmb__cli *cli)
 static const nmb__flag flags[] = {
     NMB__FLAG_JSON,
     {"tokens", 0, "LIST", "text", NULL, "token ids, separated by commas"},
+    {"machine", 0, "NAME", "machine", NULL,
+     "compile for it, and execute the code out of its simulated memories"},
+    {"pipeline", 'p', "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};
 
 const nmb__command nmb__cmd_logits = {
@@ -119,7 +150,10 @@ const nmb__command nmb__cmd_logits = {
         "Evaluates the model in a weight file (GGUF, llama2.c or rwkv.cpp .bin, "
         "safetensors, an index of shards, or a folder with one of the last two and its "
         "config.json) on the tokens, in single precision and with every weight at the "
-        "exact value that the file stores.\n\n"
+        "exact value that the file stores. With a machine, the step is compiled (without "
+        "--pipeline by a plain one, weights in bf16) and its instructions are executed "
+        "on "
+        "values in the formats of their tensors.\n\n"
         "With --json: \"logits\" has a list for each position, with a number for each "
         "token of the vocabulary.",
     .example = "nmbench logits stories260K-Q8_0.gguf --tokens 1,403,407",
