@@ -101,11 +101,23 @@ pointwise(maker *m, const char *fn, nmb_id x, nmb_id y, nmb_id out)
   return out;
 }
 
+/* Without weights, over the last dimension. */
+static nmb_id
+unit_norm(maker *m, const char *kind, nmb_id x, nmb_id out)
+{
+  const nmb_id op = op_add(m, NMB_OP_NORM, 1, &x, out);
+  nmb_op_attr_set(m->p, op, NMB_SYM("kind", kind));
+  nmb_op_attr_set(m->p, op, NMB_REAL("eps", m->l->eps));
+  return out;
+}
+
 static nmb_id
 norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 {
   const bool layer =
       m->l->norm == NMB__NORM_LAYER || m->l->norm == NMB__NORM_LAYER_NOBIAS;
+  if (m->l->norm == NMB__NORM_LAYER_UNIT)
+    return unit_norm(m, "layer", x, out);
   const nmb_id w = vector(m, name, n);
   const nmb_id b = m->l->norm == NMB__NORM_LAYER
                        ? vector(m, nmb_format(m->run, "%s.bias", name), n)
@@ -202,7 +214,8 @@ split(maker *m, nmb_id x, int64_t first, int64_t count, nmb_id out)
 static int64_t
 cache_length(const maker *m)
 {
-  const int64_t all = m->p->spec.context + m->fresh, w = m->l->attn.window;
+  const nmb__attn *t = &m->l->attn;
+  const int64_t all = m->p->spec.context + m->fresh, w = t->chunk ? t->chunk : t->window;
   return w && w - 1 + m->fresh < all ? w - 1 + m->fresh : all;
 }
 
@@ -222,6 +235,8 @@ visible(maker *m, nmb_id op)
 {
   nmb_op_attr_set(m->p, op, NMB_INT("new", m->fresh));
   nmb_op_attr_set(m->p, op, NMB_INT("window", m->l->attn.window));
+  if (m->l->attn.chunk)
+    nmb_op_attr_set(m->p, op, NMB_INT("chunk", m->l->attn.chunk));
 }
 
 static void
@@ -236,6 +251,21 @@ scores(maker *m, nmb_id op)
     nmb_op_attr_set(m->p, op, NMB_INT("alibi", 1));
 }
 
+/* Queries or keys normed as the layer has it. */
+static nmb_id
+qk_norm(maker *m, const char *which, nmb_id y, int64_t n, int64_t d)
+{
+  const int64_t kind = m->l->attn.qk_norm;
+  const char *name = nmb_format(m->run, "attn.%s_norm", which);
+  const nmb_id out = act3(m, which, m->T, n, d);
+  if (kind == NMB__QKNORM_UNIT)
+    return unit_norm(m, "rms", y, out);
+  if (kind != NMB__QKNORM_EACH)
+    return norm(m, name, y, kind == NMB__QKNORM_FULL ? n * d : d, out);
+  const nmb_id w = weight(m, name, NMB__W_NORM, 2, n, d, 0);
+  return op2(m, NMB_OP_MUL, unit_norm(m, "layer", y, act3(m, which, m->T, n, d)), w, out);
+}
+
 /* A projection of x to `heads` heads of d, with the norm and rotation it has. */
 static nmb_id
 heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position)
@@ -243,7 +273,6 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
   const nmb__attn *t = &m->l->attn;
   const int64_t qk = position ? t->qk_norm : NMB__QKNORM_NONE;
   const char *name = nmb_format(m->run, "attn.%s", which);
-  const char *norm_name = nmb_format(m->run, "attn.%s_norm", which);
   nmb_id y =
       qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
@@ -251,8 +280,7 @@ heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position
     nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
   scaled(m, y, *which == 'v' ? t->v_scale : *which == 'k' ? t->k_scale : t->q_scale);
   if (qk != NMB__QKNORM_NONE)
-    y = norm(m, norm_name, y, qk == NMB__QKNORM_FULL ? n * d : d,
-             act3(m, which, m->T, n, d));
+    y = qk_norm(m, which, y, n, d);
   if (position && !strcmp(which, "q"))
     y = rope_query(m, y, n, d);
   else if (position && t->rope.dims)
@@ -450,6 +478,8 @@ experts(maker *m, nmb_id x, nmb_id routing)
   const nmb_id op = op_add(m, NMB_OP_MOE, 9, in, y);
   nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
   fn_attrs(m, op, &e->expert);
+  if (e->input)
+    nmb_op_attr_set(m->p, op, NMB_SYM("weigh", "input"));
   if (e->latent && e->latent_norm)
     y = norm(m, "moe.latent_norm", y, N, act2(m, "routed", m->T, N));
   if (e->latent)
@@ -577,7 +607,7 @@ block_name(const nmb__layer *l)
     return l->moe.experts ? "experts" : "ffn";
   if (!l->ffn.width && !l->moe.experts)
     return "attention";
-  if (l->attn.window)
+  if (l->attn.window || l->attn.chunk)
     return l->moe.experts ? "moe-window" : "dense-window";
   return l->moe.experts ? "moe" : "dense";
 }
@@ -706,12 +736,7 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->hyper            ? "hyper-connections"
                        : l->altup || l->ple  ? "streams and embeddings of a layer"
                        : l->attn.kv_from     ? "caches that layers share"
-                       : l->moe.input        ? "experts with scaled inputs"
-                       : l->attn.chunk       ? "attention within chunks"
                        : l->beside           ? "a network beside the experts"
-                       : l->norm == NMB__NORM_LAYER_UNIT ? "norms without weights"
-                       : l->attn.qk_norm == NMB__QKNORM_EACH
-                           ? "a norm of its own for each head"
                                              : NULL;
     if (what)
       return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,

@@ -675,7 +675,8 @@ step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
     times[a->distinct[i]]++;
   for (int d = 0; d < a->ndistinct; d++) {
     const nmb__layer *l = &a->layer[a->first[d]];
-    const int64_t all = s->spec.context + s->spec.fresh, w = l->attn.window;
+    const int64_t all = s->spec.context + s->spec.fresh;
+    const int64_t w = l->attn.chunk ? l->attn.chunk : l->attn.window;
     const int64_t seen = w && w + s->spec.fresh - 1 < all ? w + s->spec.fresh - 1 : all;
     const nmb__piece *v;
     s->block = d + 1;

@@ -203,22 +203,30 @@ same_choice(const nmb__opctx *c, const int32_t *idx, int64_t t0, int64_t t1)
   return NMB_OK;
 }
 
+/* weight: NULL, or a factor */
+static void
+row_copy(const float *x, int64_t n, const float *weight, float *y)
+{
+  for (int64_t i = 0; i < n; i++)
+    y[i] = weight ? *weight * x[i] : x[i];
+}
+
 nmb_status
 nmb__eval_permute(const nmb__opctx *c)
 {
+  const float *w = nmb__in(c, 2);
   const int64_t n = c->r->ntoken * c->r->topk, H = c->s.n;
   int64_t *row = NMB_NEW(c->run, int64_t, n);
   NMB_TRY(same_choice(c, nmb__ids(c, 1), 0, c->r->ntoken));
   nmb__expert_rows(c->r, row);
   for (int64_t i = 0; i < n; i++)
     if (row[i] >= c->t.m0 && row[i] < c->t.m1)
-      memcpy(nmb__out(c) + row[i] * H + c->t.n0,
-             nmb__in(c, 0) + i / c->r->topk * H + c->t.n0,
-             (size_t)(c->t.n1 - c->t.n0) * sizeof(float));
+      row_copy(nmb__in(c, 0) + i / c->r->topk * H + c->t.n0, c->t.n1 - c->t.n0,
+               w ? w + i : NULL, nmb__out(c) + row[i] * H + c->t.n0);
   return NMB_OK;
 }
 
-/* y = scale * sum of w * row, over the slots of each token in order. */
+/* y = scale * sum of w * row, over the slots of each token in order; w: NULL for 1. */
 static void
 weighted(const nmb__opctx *c, const float *rows, const int64_t *row, const float *w,
          const nmb_tile *t, float *y)
@@ -230,7 +238,7 @@ weighted(const nmb__opctx *c, const float *rows, const int64_t *row, const float
     for (int64_t n = t->n0; n < t->n1; n++) {
       double sum = 0;
       for (int j = 0; j < k; j++)
-        sum += (double)w[i * k + j] * (double)rows[row[i * k + j] * H + n];
+        sum += (w ? (double)w[i * k + j] : 1) * (double)rows[row[i * k + j] * H + n];
       y[i * H + n] = (float)(scale * sum);
     }
 }
@@ -239,9 +247,10 @@ nmb_status
 nmb__eval_combine(const nmb__opctx *c)
 {
   int64_t *row = NMB_NEW(c->run, int64_t, c->r->ntoken * c->r->topk);
-  NMB_TRY(same_choice(c, nmb__ids(c, 2), c->t.m0, c->t.m1));
+  const bool weighs = c->op->nin > 2;
+  NMB_TRY(same_choice(c, nmb__ids(c, 1 + weighs), c->t.m0, c->t.m1));
   nmb__expert_rows(c->r, row);
-  weighted(c, nmb__in(c, 0), row, nmb__in(c, 1), &c->t, nmb__out(c));
+  weighted(c, nmb__in(c, 0), row, weighs ? nmb__in(c, 1) : NULL, &c->t, nmb__out(c));
   return NMB_OK;
 }
 
@@ -297,17 +306,19 @@ nmb__eval_moe(const nmb__opctx *c)
   const nmb_routing *r = c->r;
   const int64_t n = r->ntoken * r->topk, H = c->s.n;
   const int64_t I = c->in[matrices_of(c->op).up]->dim[1];
+  const float *w = nmb__in(c, 1);
+  const bool before = !strcmp(nmb_op_sym(c->op, "weigh", "output"), "input");
   NMB_TRY(same_choice(c, nmb__ids(c, 2), 0, r->ntoken));
   int64_t *row = NMB_NEW(c->run, int64_t, n);
   float *x = NMB_NEW(c->run, float, n *H), *y = NMB_NEW(c->run, float, n *H);
   float *gate = NMB_NEW(c->run, float, n *I), *up = NMB_NEW(c->run, float, n *I);
   nmb__expert_rows(r, row);
   for (int64_t i = 0; i < n; i++)
-    memcpy(x + row[i] * H, nmb__in(c, 0) + i / r->topk * H, (size_t)H * sizeof *x);
+    row_copy(nmb__in(c, 0) + i / r->topk * H, H, before ? w + i : NULL, x + row[i] * H);
   int64_t at = 0;
   for (int64_t e = 0; e < r->experts; at += r->load[e++])
     if (r->load[e] > 0)
       NMB_TRY(expert(c, e, r->load[e], x + at * H, gate, up, y + at * H));
-  weighted(c, y, row, nmb__in(c, 1), &c->t, nmb__out(c));
+  weighted(c, y, row, before ? NULL : w, &c->t, nmb__out(c));
   return NMB_OK;
 }

@@ -350,7 +350,8 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
   }
   if (op->code == NMB_OP_PERMUTE)
     return value(k, in, o, 0, n, 0, nmb_tensor_count(x) / n, 0, n) &&
-           all_of(k, in, o, 1) && value(k, in, o, 2, n, t->m0, t->m1, 0, n);
+           all_of(k, in, o, 1) && (op->nin < 3 || all_of(k, in, o, 2)) &&
+           value(k, in, o, op->nin, n, t->m0, t->m1, 0, n);
   if (op->code == NMB_OP_SELECT) { /* the last of the rows of each sequence */
     const int64_t per = nmb_tensor_count(x) / n / o->s.m;
     if (!value(k, in, o, 0, n * per, t->m0, t->m1, (per - 1) * n, per * n))
@@ -362,8 +363,8 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
                 topk = k->p->tensor[op->in[1]].dim[1];
   return value(k, in, o, 0, n, t->m0 * per, t->m1 * per, t->n0, t->n1) &&
          value(k, in, o, 1, topk, t->m0, t->m1, 0, topk) &&
-         value(k, in, o, 2, topk, t->m0, t->m1, 0, topk) &&
-         value(k, in, o, 3, n, t->m0, t->m1, t->n0, t->n1);
+         (op->nin < 3 || value(k, in, o, 2, topk, t->m0, t->m1, 0, topk)) &&
+         value(k, in, o, op->nin, n, t->m0, t->m1, t->n0, t->n1);
 }
 
 /* Whole sequences: the state is theirs. */

@@ -513,6 +513,7 @@ check_moe(const ctx *c)
   const nmb_routing *r;
   NMB_TRY(want_routing(c, &r));
   NMB_TRY(want_choice(c, r, c->in[1], c->in[2]));
+  NMB_TRY(want_choice_of(c, "weigh", (const char *const[]){"output", "input"}, 2));
   NMB_TRY(want(c, "rows of the input", c->in[0]->dim[0], r->ntoken));
   for (int i = 3; i < c->o->nin; i++)
     NMB_TRY(want(c, "experts of a weight", c->in[i]->dim[0], r->experts));
@@ -525,7 +526,7 @@ check_permute(const ctx *c)
   const nmb_routing *r;
   const nmb_tensor *x = c->in[0];
   NMB_TRY(want_routing(c, &r));
-  NMB_TRY(want_choice(c, r, NULL, c->in[1]));
+  NMB_TRY(want_choice(c, r, c->o->nin > 2 ? c->in[2] : NULL, c->in[1]));
   NMB_TRY(want(c, "rows of the input", x->dim[0], r->ntoken));
   return want_matrix(c, "the output", c->out[0], r->ntoken * r->topk,
                      nmb_tensor_count(x) / x->dim[0]);
@@ -537,8 +538,8 @@ check_combine(const ctx *c)
   const nmb_routing *r;
   const nmb_tensor *y = c->in[0];
   NMB_TRY(want_routing(c, &r));
-  NMB_TRY(want_rank(c, "the weights of the choice", c->in[1], 2));
-  NMB_TRY(want_choice(c, r, c->in[1], c->in[2]));
+  NMB_TRY(want_rank(c, "the choice, or its weights,", c->in[1], 2));
+  NMB_TRY(want_choice(c, r, c->o->nin > 2 ? c->in[1] : NULL, c->in[c->o->nin - 1]));
   NMB_TRY(want(c, "rows of the input", y->dim[0], r->ntoken * r->topk));
   return want_matrix(c, "the output", c->out[0], r->ntoken,
                      nmb_tensor_count(y) / y->dim[0]);
@@ -701,7 +702,8 @@ check_formats(const ctx *c)
   for (int i = 0; i < c->o->nin; i++) {
     const bool index =
         (code == NMB_OP_EMBED && i == 0) || (code == NMB_OP_ROPE && i == 1) ||
-        (code == NMB_OP_PERMUTE && i == 1) || (code == NMB_OP_COMBINE && i == 2) ||
+        (code == NMB_OP_PERMUTE && i == 1) ||
+        (code == NMB_OP_COMBINE && i == c->o->nin - 1) ||
         (code == NMB_OP_MOE && i == 2);
     if (!index)
       NMB_TRY(want_number(c, "an input", c->in[i]));

@@ -33,9 +33,9 @@ copy_attrs(nmb_prog *p, nmb_id to, const nmb_op *from, const char *const *keys)
 static void
 attention(nmb_prog *p, nmb_id id)
 {
-  static const char *const score_keys[] = {"new", "scale", "window", "causal",
-                                           "cap", "alibi", NULL};
-  static const char *const mask_keys[] = {"new", "window", NULL};
+  static const char *const score_keys[] = {"new",    "scale", "window", "chunk",
+                                           "causal", "cap",   "alibi",  NULL};
+  static const char *const mask_keys[] = {"new", "window", "chunk", NULL};
   const nmb_op o = p->op[id]; /* the table moves as it grows */
   nmb_op qk = {.code = NMB_OP_QK,
                .block = o.block,

@@ -4,9 +4,11 @@
  *
  * Same meaning: permute copies each token's row once for each expert it reaches,
  * the grouped linears give each row the weights of its expert, and combine adds
- * the rows of a token with the router's weights.  Only the order in which the
+ * the rows of a token with the router's weights (which weigh=input has before).  Only the order in which the
  * topk rows of a token are added may differ, and it is that of the choice.
  * Experts that no token reaches take no part: glinear skips them. */
+#include <string.h>
+
 #include "nmbench/nmb_plugin.h"
 
 static nmb_id
@@ -56,8 +58,11 @@ lower(nmb_prog *p, nmb_id id)
   const bool bias = o.nin > 6;
   const int64_t R = r->ntoken * r->topk, H = p->tensor[o.in[0]].dim[1];
   const nmb_id x = rows_tensor(p, o.in[0], "routed_x", R, H);
-  nmb_op_attr_set(p, insert(p, id, NMB_OP_PERMUTE, 2, (nmb_id[]){o.in[0], o.in[2]}, x),
-                  routing);
+  const nmb_id before = !strcmp(nmb_op_sym(&o, "weigh", "output"), "input") ? o.in[1] : NMB_NONE;
+  const nmb_id after = before == NMB_NONE ? o.in[1] : NMB_NONE;
+  nmb_op_attr_set(
+      p, insert(p, id, NMB_OP_PERMUTE, 3, (nmb_id[]){o.in[0], o.in[2], before}, x),
+      routing);
   const nmb_id g =
       gated ? grouped(p, id, "routed_gate", x, o.in[3], bias ? o.in[6] : NMB_NONE)
             : NMB_NONE;
@@ -70,7 +75,7 @@ lower(nmb_prog *p, nmb_id id)
     nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "limit"));
   const nmb_id d = grouped(p, id, "routed_down", a, w[1], bias ? b[1] : NMB_NONE);
   const nmb_id c =
-      insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, o.in[1], o.in[2]}, o.out[0]);
+      insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, after, o.in[2]}, o.out[0]);
   nmb_op_attr_set(p, c, routing);
   if (nmb_op_attr(&o, "scale"))
     nmb_op_attr_set(p, c, *nmb_op_attr(&o, "scale"));

@@ -150,6 +150,7 @@ tests_unit_test_collective_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/bloom.json \
   tests/data/tiny/cohere.json \
+  tests/data/tiny/cohere_plus.json \
   tests/data/tiny/dbrx.json \
   tests/data/tiny/deepseek_v2.json \
   tests/data/tiny/deepseek_v2_lite.json \
@@ -171,6 +172,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/kimi_k2.json \
   tests/data/tiny/kimi_linear.json \
   tests/data/tiny/llama.json \
+  tests/data/tiny/llama4.json \
   tests/data/tiny/mamba.json \
   tests/data/tiny/mamba2.json \
   tests/data/tiny/mamba2_native.json \
@@ -181,6 +183,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/mixtral.json \
   tests/data/tiny/nemotron3.json \
   tests/data/tiny/nemotron_h.json \
+  tests/data/tiny/olmo.json \
   tests/data/tiny/olmo2.json \
   tests/data/tiny/olmoe.json \
   tests/data/tiny/opt.json \

@@ -222,7 +222,7 @@ network(const float *const *w, int e, bool bias, const float *x, double *y)
 
 /* Op by op as moe-lower writes it; w as in check_moe. */
 static void
-lowered(const bench *moe, bool bias, float *y)
+lowered(const bench *moe, bool bias, bool before, float *y)
 {
   const int64_t R = T * K;
   float rows[4][T * K * H]; /* x, gate, up, down */
@@ -230,6 +230,8 @@ lowered(const bench *moe, bool bias, float *y)
   nmb_routing_add(p.p, "r", E, K, T, moe->p->routing[0].expert);
   memcpy(bench_in(&p, NMB_ROLE_ACT, DIMS(T, H)), moe->in[0], T * H * sizeof(float));
   memcpy(bench_ids(&p, DIMS(T, K)), moe->in[2], T * K * sizeof(int32_t));
+  if (before)
+    memcpy(bench_in(&p, NMB_ROLE_ACT, DIMS(T, K)), moe->in[1], T * K * sizeof(float));
   bench_out(&p, NMB_DT_F32, DIMS(R, H));
   bench_attr(&p, NMB_INT("routing", 0));
   bench_run(&p);
@@ -260,7 +262,8 @@ lowered(const bench *moe, bool bias, float *y)
   nmb_routing_add(c.p, "r", E, K, T, moe->p->routing[0].expert);
   memcpy(bench_in(&c, NMB_ROLE_ACT, DIMS(R, H)), rows[3],
          (size_t)(R * H) * sizeof(float));
-  memcpy(bench_in(&c, NMB_ROLE_ACT, DIMS(T, K)), moe->in[1], T * K * sizeof(float));
+  if (!before)
+    memcpy(bench_in(&c, NMB_ROLE_ACT, DIMS(T, K)), moe->in[1], T * K * sizeof(float));
   memcpy(bench_ids(&c, DIMS(T, K)), moe->in[2], T * K * sizeof(int32_t));
   bench_out(&c, NMB_DT_F32, DIMS(T, H));
   bench_attr(&c, NMB_INT("routing", 0));
@@ -271,13 +274,14 @@ lowered(const bench *moe, bool bias, float *y)
   bench_close(&c);
 }
 
+/* before: weights multiply what goes into the experts. */
 static void
-check_moe(bool bias)
+check_moe(bool bias, bool before)
 {
   bench b = bench_open(NMB_OP_MOE, 1, T, 0);
   int32_t expert[T * K];
   for (int i = 0; i < T * K; i++) /* some experts get no row */
-    expert[i] = (i * 5 + i / K) % (E - 2);
+    expert[i] = (i * 3 + i / K) % (E - 2);
   nmb_routing_add(b.p, "r", E, K, T, expert);
   const float *x = bench_in(&b, NMB_ROLE_ACT, DIMS(T, H));
   const float *w = bench_in(&b, NMB_ROLE_ACT, DIMS(T, K));
@@ -293,6 +297,8 @@ check_moe(bool bias)
   bench_attr(&b, NMB_INT("routing", 0));
   bench_attr(&b, NMB_SYM("fn", "silu"));
   bench_attr(&b, NMB_REAL("scale", 0.25));
+  if (before)
+    bench_attr(&b, NMB_SYM("weigh", "input"));
   bench_run(&b);
   for (int t = 0; t < T; t++) {
     double sum[H] = {0};
@@ -300,15 +306,18 @@ check_moe(bool bias)
       double share = 0, out[H];
       for (int j = 0; j < K; j++)
         share += expert[t * K + j] == e ? (double)w[t * K + j] : 0;
-      network((const float *const *)(b.in + 3), e, bias, x + t * H, out);
+      float scaled[H];
       for (int h = 0; h < H; h++)
-        sum[h] += 0.25 * share * out[h];
+        scaled[h] = (float)(before ? share : 1) * x[t * H + h];
+      network((const float *const *)(b.in + 3), e, bias, scaled, out);
+      for (int h = 0; h < H; h++)
+        sum[h] += 0.25 * (!before ? share : share > 0 || share < 0 ? 1 : 0) * out[h];
     }
     for (int h = 0; h < H; h++)
       NEAR(y[t * H + h], sum[h], 2e-6);
   }
   float z[T * H];
-  lowered(&b, bias, z);
+  lowered(&b, bias, before, z);
   for (int i = 0; i < T * H; i++)
     NEAR(z[i], y[i], 2e-6);
   bench_close(&b);
@@ -356,8 +365,10 @@ test_plain_experts(void)
 static void
 test_moe(void)
 {
-  check_moe(false);
-  check_moe(true);
+  check_moe(false, false);
+  check_moe(true, false);
+  check_moe(false, true);
+  check_moe(true, true);
 }
 
 /* Rows were laid out by one choice; another one in memory is an error. */

@@ -57,7 +57,8 @@ static const char *const models[] = {"olmoe-1b-7b",      "gpt-oss-20b",    "deep
                                      "gemma-2-9b",       "opt-6.7b",       "qwen2.5-0.5b",
                                      "qwen3-next",       "falcon-h1",        "ai21-jamba",
                                      "mamba2-2.7b",      "nvidia-nemotron",  "minimax-text-01",
-                                     "granite-4.0",      "qwen3.5-35b"};
+                                     "granite-4.0",      "qwen3.5-35b",
+                                     "llama-4-scout-17b-16e-instruct"};
 enum { NMODEL = sizeof models / sizeof *models };
 #define AFTER                                                                            \
   ",fuse-none,dispatch-rule,map-rowmajor,sched-inorder,mem-bump,emit-queues"
