@@ -9,7 +9,7 @@
 
 #include "base/path.h"
 #include "base/run.h"
-#include "frontend/wfile.h"
+#include "frontend/source.h"
 #include "tests/unit/unit.h"
 
 static const char *
@@ -308,8 +308,90 @@ test_rwkv(void)
   opens(&f, "a name of 2000 bytes");
 }
 
+/* ----------------------------------------------------------------- layouts */
+static nmb__wtensor
+part(const char *name, nmb__storage type, int64_t d0, int64_t d1, const void *data)
+{
+  nmb__wtensor t = {.name = name, .type = type, .rank = 2, .dim = {d0, d1}, .data = data};
+  t.count = d0 * d1;
+  t.bytes = (uint64_t)t.count * (uint64_t)nmb__storage_get(type)->bytes;
+  return t;
+}
+
+/* Element [row][col] of x.weight in these parts. */
+static float
+value(nmb__wtensor *parts, int n, const nmb__layout_info *info, int64_t row, int64_t col)
+{
+  nmb_run *run = nmb__run_open(stderr);
+  nmb__wfile w = {.path = "x", .naming = NMB__NAMES_HF, .ntensor = n, .tensor = parts};
+  nmb__source s;
+  float v[64] = {0};
+  CU_ASSERT_EQUAL(nmb__wfile_sort(run, &w), NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(nmb__source_open(run, &w, info, "x.weight", &s), NMB_OK);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(s.t);
+  nmb__source_row(&s, row, v);
+  nmb__run_close(run);
+  return v[col];
+}
+
+static void
+test_layouts(void)
+{
+  static const nmb__layout_info plain = {.method = "", .block_rows = 2, .block_cols = 2},
+                                v2 = {.method = "gptq", .bits = 4, .v2 = true},
+                                three = {.method = "gptq", .bits = 3},
+                                four = {.method = "gptq", .bits = 4},
+                                bit = {.method = "bitnet"};
+  /* GPTQ, 4 bits: 8 codes down the column of output 1 of 8; zero point 5 stored */
+  uint32_t q[16] = {0}, z[2] = {0x50, 0};
+  float s[16] = {0};
+  q[1] = 0x76543210;
+  s[1] = 0.5f;
+  nmb__wtensor gptq[] = {part("x.qweight", NMB__ST_I32, 1, 8, q),
+                         part("x.qzeros", NMB__ST_I32, 1, 1, z),
+                         part("x.scales", NMB__ST_F32, 1, 8, s)};
+  CU_ASSERT_EQUAL(value(gptq, 3, &four, 1, 7), 0.5f * (7 - 6));
+  CU_ASSERT_EQUAL(value(gptq, 3, &v2, 1, 7), 0.5f * (7 - 5));
+  /* 3 bits: code 10 has its low bits at the top of word 0, its high bit in word 1 */
+  uint32_t q3[24] = {0}, z3[1] = {2u << 3};
+  q3[1] = 1u << 30;
+  q3[8 + 1] = 1;
+  nmb__wtensor gptq3[] = {part("x.qweight", NMB__ST_I32, 3, 8, q3),
+                          part("x.qzeros", NMB__ST_I32, 1, 1, z3),
+                          part("x.scales", NMB__ST_F32, 1, 8, s)};
+  CU_ASSERT_EQUAL(value(gptq3, 3, &three, 1, 10), 0.5f * (5 - 3));
+  /* AWQ: column 1 of 8 is nibble 4 */
+  uint32_t qa[2] = {0x90000, 0xa0000}, za[1] = {0x30000};
+  nmb__wtensor awq[] = {part("x.qweight", NMB__ST_I32, 2, 1, qa),
+                        part("x.qzeros", NMB__ST_I32, 1, 1, za),
+                        part("x.scales", NMB__ST_F32, 1, 8, s)};
+  CU_ASSERT_EQUAL(value(awq, 3, &plain, 1, 1), 0.5f * (10 - 3));
+  /* compressed-tensors: codes along the input, 8 is zero; two groups of 4 */
+  const uint32_t ct[1] = {0xf8888880};
+  const float cs[2] = {0.25f, 3};
+  nmb__wtensor packed[] = {part("x.weight_packed", NMB__ST_I32, 1, 1, ct),
+                           part("x.weight_scale", NMB__ST_F32, 1, 2, cs)};
+  CU_ASSERT_EQUAL(value(packed, 2, &plain, 0, 0), 0.25f * -8);
+  CU_ASSERT_EQUAL(value(packed, 2, &plain, 0, 7), 3.0f * 7);
+  /* FP8 in blocks of 2x2: code 0x40 is 2 */
+  const uint8_t f8[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0x40};
+  const float fs[4] = {1, 5, 7, 11};
+  nmb__wtensor fp8[] = {part("x.weight", NMB__ST_F8_E4M3, 3, 4, f8),
+                        part("x.weight_scale_inv", NMB__ST_F32, 2, 2, fs)};
+  CU_ASSERT_EQUAL(value(fp8, 2, &plain, 2, 0), 2 * 7);
+  CU_ASSERT_EQUAL(value(fp8, 2, &plain, 2, 3), 2 * 11);
+  /* BitNet: row 2 of 4 has bits 4 and 5 of the only row of bytes */
+  const uint8_t bn[2] = {0x20, 0x00};
+  const float bs[1] = {4};
+  nmb__wtensor bitnet[] = {part("x.weight", NMB__ST_U8, 1, 2, bn),
+                           part("x.weight_scale", NMB__ST_F32, 1, 1, bs)};
+  CU_ASSERT_EQUAL(value(bitnet, 2, &bit, 2, 0), 0.25f);
+  CU_ASSERT_EQUAL(value(bitnet, 2, &bit, 2, 1), -0.25f);
+}
+
 UNIT_MAIN("wfile", {"blocks of every type decode bit for bit", test_blocks},
           {"small floats have their extreme values", test_small_floats},
           {"a GGUF header that lies is refused by name", test_gguf},
           {"safetensors tile their file", test_safetensors},
+          {"codes of the published layouts have their values", test_layouts},
           {"rwkv.cpp tensors end within their file", test_rwkv})
