@@ -389,9 +389,44 @@ test_layouts(void)
   CU_ASSERT_EQUAL(value(bitnet, 2, &bit, 2, 1), -0.25f);
 }
 
+static void
+test_four_bits(void)
+{
+  static const nmb__layout_info plain = {.method = "", .block_rows = 2, .block_cols = 2};
+  /* NVFP4: the low nibble first, a scale per 16, the global scale divides or multiplies
+   */
+  uint8_t codes[16] = {[9] = 0x7a};       /* elements 18: -1, 19: 6 */
+  const uint8_t scales[2] = {0x38, 0x40}; /* E4M3: 1, 2 */
+  const float global[1] = {4};
+  nmb__wtensor ct[] = {part("x.weight_packed", NMB__ST_U8, 1, 16, codes),
+                       part("x.weight_scale", NMB__ST_F8_E4M3, 1, 2, scales),
+                       part("x.weight_global_scale", NMB__ST_F32, 1, 1, global)};
+  CU_ASSERT_EQUAL(value(ct, 3, &plain, 0, 19), 6 * 2 / 4.0f);
+  nmb__wtensor opt[] = {part("x.weight", NMB__ST_U8, 1, 16, codes),
+                        part("x.weight_scale", NMB__ST_F8_E4M3, 1, 2, scales),
+                        part("x.weight_scale_2", NMB__ST_F32, 1, 1, global)};
+  CU_ASSERT_EQUAL(value(opt, 3, &plain, 0, 18), -1 * 2 * 4);
+  /* NF4: the high nibble first; absmax is a code of 256 levels, scaled, with an offset */
+  static const char state[] = "{\"blocksize\":64,\"nested_blocksize\":256,"
+                              "\"nested_offset\":0.5,\"shape\":[2,64]}";
+  uint8_t nf[64] = {[33] = 0xf8}; /* row 1: element 2 is level 15, element 3 level 8 */
+  const uint8_t absmax[2] = {0, 3};
+  const float nested[1] = {8};
+  float levels[256] = {[3] = 0.25f};
+  nmb__wtensor bnb[] = {part("x.weight", NMB__ST_U8, 64, 1, nf),
+                        part("x.weight.absmax", NMB__ST_U8, 1, 2, absmax),
+                        part("x.weight.nested_absmax", NMB__ST_F32, 1, 1, nested),
+                        part("x.weight.nested_quant_map", NMB__ST_F32, 1, 256, levels),
+                        part("x.weight.quant_state.bitsandbytes__nf4", NMB__ST_U8, 1,
+                             (int64_t)sizeof state - 1, state)};
+  CU_ASSERT_EQUAL(value(bnb, 5, &plain, 1, 2), 0.25f * 8 + 0.5f);
+  CU_ASSERT_EQUAL(value(bnb, 5, &plain, 1, 3), 0.07958029955625534f * 2.5f);
+}
+
 UNIT_MAIN("wfile", {"blocks of every type decode bit for bit", test_blocks},
           {"small floats have their extreme values", test_small_floats},
           {"a GGUF header that lies is refused by name", test_gguf},
           {"safetensors tile their file", test_safetensors},
           {"codes of the published layouts have their values", test_layouts},
+          {"4 bit floats take their two scales", test_four_bits},
           {"rwkv.cpp tensors end within their file", test_rwkv})
