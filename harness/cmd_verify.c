@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/plugin.h"
-#include "frontend/model.h"
+#include "frontend/wmodel.h"
 #include "harness/cmd.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
@@ -22,6 +22,7 @@ typedef struct job {
   nmb_hw *hw;
   nmb__pipeline pipeline;
   uint64_t seed;
+  nmb__wmodel *file; /* NULL: weights are drawn */
   nmb__weights weights;
   nmb__values_check *check;
   int64_t batch, prompt, decode;
@@ -36,14 +37,18 @@ open_model(job *j)
   nmb_run *run = cli->run;
   const nmb__arch *arch;
   NMB_TRY(nmb__plugins_load(run, NULL));
-  NMB_TRY(nmb__arch_load(run, cli->arg[0], &arch));
+  if (nmb__wfile_is(cli->arg[0])) {
+    NMB_TRY(nmb__wmodel_open(run, cli->arg[0], &j->file));
+    arch = j->file->arch;
+  } else
+    NMB_TRY(nmb__arch_load(run, cli->arg[0], &arch));
   j->arch = nmb__arch_apart(run, arch);
   NMB_TRY(nmb__machine_load(run, nmb__cli_text(cli, "machine"), &j->hw));
   const char *text = nmb__cli_text(cli, "pipeline");
   NMB_TRY(nmb__pipeline_parse(run, NMB_NOLOC, text ? text : default_pipeline,
                               &j->pipeline));
   j->seed = (uint64_t)nmb__cli_int(cli, "seed");
-  j->weights = nmb__weights_random(&j->seed);
+  j->weights = j->file ? nmb__wmodel_weights(j->file) : nmb__weights_random(&j->seed);
   j->batch = nmb__cli_int(cli, "batch");
   j->prompt = nmb__cli_int(cli, "prompt");
   j->decode = nmb__cli_int(cli, "decode");
@@ -190,6 +195,7 @@ cmd_verify(nmb__cli *cli)
       print_text(&j);
   }
   nmb__values_close(j.check);
+  nmb__wmodel_close(j.file);
   nmb__machine_free(j.hw);
   return nmb__exit_code(status);
 }
@@ -220,7 +226,8 @@ const nmb__command nmb__cmd_verify = {
         "Compiles a prefill step and some decode steps of a model, executes the code out of "
         "simulated memories, and compares each value with the reference evaluation of the "
         "graph in the same number formats, and the logits with those of the model in float. "
-        "Weights of a configuration are drawn from the seed.\n\nThe exit code is 0 if all "
+        "MODEL is a model's name, a config.json, for which weights are drawn from the seed, or a "
+        "weight file.\n\nThe exit code is 0 if all "
         "values agree, and that of an unverified program if a value is off, if orders that "
         "the code allows differ, or if an instruction reads what nothing wrote.",
     .example = "nmbench verify tiny.json --machine aim-gddr6 --first-diff",

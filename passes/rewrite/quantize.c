@@ -2,7 +2,7 @@
 /* quantize: changes number formats.  Reads and writes graph.
  *
  * weights      matrices of linear, hlinear and glinear
- * activations  values that feed them.  A 16 bit format takes all values of the
+ * activations  values that feed them.  A format of 16 or 32 bit takes all values of the
  *              graph; an 8 bit one only those that nothing but matrix products
  *              read, as the residual stream, norms and scores stay wide
  * kv           the caches
@@ -115,7 +115,7 @@ transform(nmb_run *run, nmb_prog *p)
     else if (t->role == NMB_ROLE_KV)
       to = kv;
     else if (t->role == NMB_ROLE_ACT && t->dtype != NMB_DT_I32 && a != NMB_NONE &&
-             (nmb_dtype_get((nmb_dtype)a)->bits == 16 || (x->product && !x->other)))
+             (nmb_dtype_get((nmb_dtype)a)->bits >= 16 || (x->product && !x->other)))
       to = a;
     if (to == NMB_NONE || (int)t->dtype == to)
       continue;
@@ -128,12 +128,12 @@ transform(nmb_run *run, nmb_prog *p)
 
 static const nmb_opt opts[] = {
     {"weights", "enum", "", "keep",
-     "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4", "format of the matrices"},
+     "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|fp8blk|int8|int4|mxfp4", "format of the matrices"},
     {"group", "int", "", "128", "8..65536",
      "weights that share a scale in int8 and int4"},
-    {"activations", "enum", "", "keep", "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8",
+    {"activations", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8",
      "format of the values that feed them"},
-    {"kv", "enum", "", "keep", "keep|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|int4",
+    {"kv", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|int4",
      "format of the caches"},
     {0}};
 
