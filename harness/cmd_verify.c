@@ -73,8 +73,10 @@ step(job *j, nmb_step_spec spec)
   const int64_t n = spec.batch * spec.fresh;
   int32_t *ids = NMB_NEW(run, int32_t, n);
   nmb_prog *p;
+  nmb__run_seed(run, j->seed + 7919 * (uint64_t)(j->steps + 1)); /* other tokens */
   for (int64_t i = 0; i < n; i++)
     ids[i] = (int32_t)(nmb_rand(run) % (uint64_t)j->arch->vocab);
+  nmb__run_seed(run, j->seed); /* as passes draw from it, too */
   NMB_TRY(nmb__graph_build(run, j->arch, spec, &routing, &p));
   nmb_prog_set_hw(p, j->hw);
   nmb_status st = nmb__values_exact(run, j->check, p, ids);
@@ -92,7 +94,6 @@ static nmb_status
 run_steps(job *j)
 {
   NMB_TRY(open_model(j));
-  nmb__run_seed(j->cli->run, j->seed);
   NMB_TRY(step(j, (nmb_step_spec){NMB_PREFILL, j->batch, j->prompt, 0}));
   for (int64_t i = 0; i < j->decode; i++)
     NMB_TRY(step(j, (nmb_step_spec){NMB_DECODE, j->batch, 1, j->prompt + i}));
