@@ -224,8 +224,6 @@ static const nmb__flag flags[] = {
     {"timeout", 0, "TIME", "time", NULL, "most time of one cell, e.g. 30s or 5min"},
     {"memory", 0, "SIZE", "size", NULL, "most memory of one cell, e.g. 2GiB"},
     {"progress", 0, "KIND", "auto|bar|plain|json|none", "auto", "how progress is shown"},
-    {"lenient", 0, NULL, NULL, NULL,
-     "warn of keys of models that are not understood, and keep that in the results"},
     {"no-figures", 0, NULL, NULL, NULL, "do not draw figures at the end"},
     {"quiet", 'q', NULL, NULL, NULL, "no progress and no summary"},
     {NULL, 0, NULL, NULL, NULL, NULL}};

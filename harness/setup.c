@@ -39,7 +39,7 @@ nmb__setup_open(nmb__cli *cli, bool filters, nmb__setup *out)
   nmb__filters f = {0};
   nmb__filter *only = NULL, *except = NULL;
   *out = (nmb__setup){0};
-  nmb__run_lenient(cli->run, nmb__cli_flag(cli, "lenient"));
+  nmb__run_lenient(cli->run, !filters || nmb__cli_flag(cli, "lenient"));
   NMB_TRY(nmb__experiment_read(cli->run, cli->arg[0], &out->e));
   out->output = out->e->output;
   if (filters) {

@@ -13,7 +13,8 @@ typedef struct nmb__setup {
 } nmb__setup;
 
 /* Reads the experiment that the first argument names, with the options --only,
- * --except and --output if the command has them. */
+ * --except, --lenient and --output if the command has them (filters).  One that only asks
+ * where results are reads models leniently. */
 nmb_status nmb__setup_open(nmb__cli *, bool filters, nmb__setup *out);
 void nmb__setup_close(nmb__setup *);
 const char *nmb__journal_path(nmb_run *, const char *output);
@@ -25,7 +26,10 @@ const char *nmb__cell_text(nmb_run *, const nmb__plan *, const nmb__cell *);
 #define NMB__FLAG_FILTERS                                                                \
   {"only", 0,    "LABEL=PATTERN,..",                                                     \
    "text", NULL, "only cells whose labels match; several: any of them"},                 \
+      {"except", 0,    "LABEL=PATTERN,..",                                               \
+       "text",   NULL, "without cells whose labels match"},                              \
   {                                                                                      \
-    "except", 0, "LABEL=PATTERN,..", "text", NULL, "without cells whose labels match"    \
+    "lenient", 0, NULL, NULL, NULL,                                                      \
+        "warn of keys of models that are not understood, and keep that in the results"   \
   }
 #endif
