@@ -7,6 +7,7 @@
  * parts.  A cache with a window holds what its new tokens can still see: window - 1
  * positions before the first of them and the new ones. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "frontend/build.h"
@@ -266,37 +267,45 @@ qk_norm(maker *m, const char *which, nmb_id y, int64_t n, int64_t d)
   return op2(m, NMB_OP_MUL, unit_norm(m, "layer", y, act3(m, which, m->T, n, d)), w, out);
 }
 
-/* A projection of x to `heads` heads of d, with the norm and rotation it has. */
+/* A projection of x to n heads of d. */
 static nmb_id
-heads(maker *m, const char *which, nmb_id x, int64_t n, int64_t d, bool position)
+project(maker *m, const char *which, nmb_id x, int64_t n, int64_t d)
 {
   const nmb__attn *t = &m->l->attn;
-  const int64_t qk = position ? t->qk_norm : NMB__QKNORM_NONE;
+  const bool flat = *which != 'v' && t->qk_norm == NMB__QKNORM_FULL;
   const char *name = nmb_format(m->run, "attn.%s", which);
-  nmb_id y =
-      qk == NMB__QKNORM_FULL ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
+  nmb_id y = flat ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
   if (t->clip > 0)
     nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
   scaled(m, y, *which == 'v' ? t->v_scale : *which == 'k' ? t->k_scale : t->q_scale);
-  if (qk != NMB__QKNORM_NONE)
-    y = qk_norm(m, which, y, n, d);
-  if (position && !strcmp(which, "q"))
-    y = rope_query(m, y, n, d);
-  else if (position && t->rope.dims)
-    y = rope(m, &t->rope, y, act3(m, which, m->T, n, d));
   return y;
+}
+
+/* Queries or keys with the norm and rotation they have. */
+static nmb_id
+positioned(maker *m, const char *which, nmb_id y, int64_t n)
+{
+  const nmb__attn *t = &m->l->attn;
+  if (t->qk_norm != NMB__QKNORM_NONE)
+    y = qk_norm(m, which, y, n, t->dk);
+  if (*which == 'q')
+    return rope_query(m, y, n, t->dk);
+  return t->rope.dims ? rope(m, &t->rope, y, act3(m, which, m->T, n, t->dk)) : y;
 }
 
 static nmb_id
 attn_plain(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
-  const nmb_id q = heads(m, "q", x, t->heads, t->dk, true);
-  const nmb_id k = append(m, "cache.k", heads(m, "k", x, t->kv_heads, t->dk, true),
+  const nmb_id q = positioned(m, "q", project(m, "q", x, t->heads, t->dk), t->heads);
+  const nmb_id raw = project(m, "k", x, t->kv_heads, t->dk);
+  const nmb_id k = append(m, "cache.k", positioned(m, "k", raw, t->kv_heads),
                           t->kv_heads, t->dk);
-  const nmb_id v = append(m, "cache.v", heads(m, "v", x, t->kv_heads, t->dv, false),
-                          t->kv_heads, t->dv);
+  nmb_id v = t->k_eq_v ? raw : project(m, "v", x, t->kv_heads, t->dv);
+  if (t->v_norm)
+    v = unit_norm(m, "rms", v, act3(m, "v", m->T, t->kv_heads, t->dv));
+  v = append(m, "cache.v", v, t->kv_heads, t->dv);
   const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
   const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
   scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
@@ -420,29 +429,48 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   return d;
 }
 
+/* Gemma 4: a norm of its own, whose sum of squares is 1 but for the weight. */
+static nmb_id
+router_norm(maker *m, nmb_id x)
+{
+  const int64_t H = m->a->hidden;
+  const nmb_id w = vector(m, "moe.router.scale", H), y = act2(m, "x", m->T, H);
+  const nmb_id op = op_add(m, NMB_OP_NORM, 2, (nmb_id[]){x, w}, y);
+  nmb_op_attr_set(m->p, op, NMB_SYM("kind", "rms"));
+  nmb_op_attr_set(m->p, op, NMB_REAL("eps", m->l->eps));
+  return y;
+}
+
 static nmb_id
 choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
 {
   const nmb__moe *e = &m->l->moe;
-  nmb_id in[2] = {linear(m, "moe.router", NMB__W_ROUTER, x, e->experts, m->a->hidden,
-                         e->router_bias, act2(m, "logits", m->T, e->experts)),
-                  NMB_NONE};
+  if (e->normed)
+    x = router_norm(m, x);
+  nmb_id in[3] = {linear(m, "moe.router", NMB__W_ROUTER, x, e->experts, m->a->hidden,
+                         e->router_bias, act2(m, "logits", m->T, e->experts))};
+  int nin = 1;
+  scaled(m, in[0], e->normed ? 1 / sqrt((double)m->a->hidden) : 1);
   if (e->select_bias)
-    in[1] = weight(m, "moe.select.bias", NMB__W_SELECT, 1, e->experts, 0, 0);
+    in[nin++] = weight(m, "moe.select.bias", NMB__W_SELECT, 1, e->experts, 0, 0);
+  if (e->normed)
+    in[nin++] = vector(m, "moe.expert.scale", e->experts);
   out[0] = act2(m, "weights", m->T, e->topk);
   out[1] =
       tensor(m, "choice", NMB_ROLE_ACT, NMB_DT_I32, 0, 2, (int64_t[]){m->T, e->topk});
   nmb_op o = {.code = NMB_OP_TOPK,
               .block = m->block,
-              .nin = 1 + (in[1] != NMB_NONE),
+              .nin = nin,
               .nout = 2,
-              .in = {in[0], in[1]},
+              .in = {in[0], in[1], in[2]},
               .out = {out[0], out[1]}};
   const nmb_id op = nmb_op_add(m->p, &o);
   nmb_op_attr_set(m->p, op, NMB_INT("routing", routing));
   nmb_op_attr_set(m->p, op, NMB_SYM("score", nmb__score_name(e->score)));
   nmb_op_attr_set(m->p, op, NMB_INT("renorm", e->renorm));
   nmb_op_attr_set(m->p, op, NMB_REAL("scale", e->scale));
+  if (e->normed)
+    nmb_op_attr_set(m->p, op, NMB_INT("factors", 1));
   if (e->groups > 1) {
     nmb_op_attr_set(m->p, op, NMB_INT("groups", e->groups));
     nmb_op_attr_set(m->p, op, NMB_INT("keep", e->topk_groups));
@@ -451,14 +479,15 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
   return op;
 }
 
+/* by: what the router reads */
 static nmb_id
-experts(maker *m, nmb_id x, nmb_id routing)
+experts(maker *m, nmb_id x, nmb_id by, nmb_id routing)
 {
   const nmb__moe *e = &m->l->moe;
   const int64_t H = m->a->hidden, N = e->latent ? e->latent : H, I = e->expert.width,
                 E = e->experts;
   nmb_id in[9] = {x};
-  choice(m, x, routing, in + 1);
+  choice(m, by, routing, in + 1);
   if (e->latent)
     in[0] = linear(m, "moe.latent_down", NMB__W_ROUTER, x, N, H, false,
                    act2(m, "latent", m->T, N));
@@ -504,19 +533,6 @@ shared(maker *m, nmb_id x)
   return op2(m, NMB_OP_MUL, y, g, act2(m, "shared", m->T, H));
 }
 
-/* What the network adds to the hidden state, from its normed input. */
-static nmb_id
-feed_forward(maker *m, nmb_id x, nmb_id routing)
-{
-  const nmb__layer *l = m->l;
-  if (!l->moe.experts)
-    return network(m, "ffn", NMB__W_FFN, &l->ffn, x);
-  const nmb_id y = experts(m, x, routing);
-  if (!l->moe.shared.width)
-    return y;
-  return op2(m, NMB_OP_ADD, y, shared(m, x), act2(m, "routed", m->T, m->a->hidden));
-}
-
 static nmb_id
 add(maker *m, nmb_id h, nmb_id y)
 {
@@ -527,6 +543,33 @@ static nmb_id
 hidden_norm(maker *m, const char *name, nmb_id x)
 {
   return norm(m, name, x, m->a->hidden, act2(m, "x", m->T, m->a->hidden));
+}
+
+/* A dense network and experts side by side, each with norms of its own; the experts and
+ * their router read the hidden state as it is before the layer's norm. */
+static nmb_id
+beside(maker *m, nmb_id x, nmb_id h, nmb_id routing)
+{
+  const nmb_id dense =
+      hidden_norm(m, "ffn.own_norm", network(m, "ffn", NMB__W_FFN, &m->l->ffn, x));
+  const nmb_id y = experts(m, hidden_norm(m, "moe.norm", h), h, routing);
+  return op2(m, NMB_OP_ADD, dense, hidden_norm(m, "moe.own_norm", y),
+             act2(m, "routed", m->T, m->a->hidden));
+}
+
+/* What the network adds to the hidden state h, from its normed input. */
+static nmb_id
+feed_forward(maker *m, nmb_id x, nmb_id h, nmb_id routing)
+{
+  const nmb__layer *l = m->l;
+  if (!l->moe.experts)
+    return network(m, "ffn", NMB__W_FFN, &l->ffn, x);
+  if (l->beside)
+    return beside(m, x, h, routing);
+  const nmb_id y = experts(m, x, x, routing);
+  if (!l->moe.shared.width)
+    return y;
+  return op2(m, NMB_OP_ADD, y, shared(m, x), act2(m, "routed", m->T, m->a->hidden));
 }
 
 /* Attention, a state mixer, or both on the same input. */
@@ -560,12 +603,12 @@ layer(maker *m, nmb_id h, nmb_id routing)
   const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
   const bool mixes = l->attn.heads > 0 || l->mixer.kind;
   if (!mixes)
-    return add(m, h, feed_forward(m, hidden_norm(m, "ffn.norm", h), routing));
+    return add(m, h, feed_forward(m, hidden_norm(m, "ffn.norm", h), h, routing));
   nmb_id x = before ? hidden_norm(m, "attn.norm", h) : h;
   nmb_id y = mixing(m, x);
   if (place == NMB__PLACE_PARALLEL || place == NMB__PLACE_PARALLEL2) {
     const nmb_id x2 = place == NMB__PLACE_PARALLEL ? x : hidden_norm(m, "ffn.norm", h);
-    return add(m, add(m, h, y), feed_forward(m, x2, routing));
+    return add(m, add(m, h, y), feed_forward(m, x2, h, routing));
   }
   if (after)
     y = hidden_norm(m, "attn.post_norm", y);
@@ -573,7 +616,7 @@ layer(maker *m, nmb_id h, nmb_id routing)
   if (!l->ffn.width && !l->moe.experts)
     return h;
   x = before ? hidden_norm(m, "ffn.norm", h) : h;
-  y = feed_forward(m, x, routing);
+  y = feed_forward(m, x, h, routing);
   if (after)
     y = hidden_norm(m, "ffn.post_norm", y);
   return add_to(m, input ? x : h, y, l->ffn_skip);
@@ -667,7 +710,11 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
   if (m->l->moe.experts)
     NMB_TRY(routing_add(m, spec, number, &routing));
   const nmb_id in = act2(m, "h", m->T, m->a->hidden);
-  nmb_block_ends(m->p, m->block, in, layer(m, in, routing));
+  nmb_id h = layer(m, in, routing);
+  if (m->l->scalar)
+    h = op2(m, NMB_OP_MUL, h, vector(m, "layer.scalar", 1),
+            act2(m, "h", m->T, m->a->hidden));
+  nmb_block_ends(m->p, m->block, in, h);
   return NMB_OK;
 }
 
@@ -736,7 +783,6 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->hyper            ? "hyper-connections"
                        : l->altup || l->ple  ? "streams and embeddings of a layer"
                        : l->attn.kv_from     ? "caches that layers share"
-                       : l->beside           ? "a network beside the experts"
                                              : NULL;
     if (what)
       return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,

@@ -115,8 +115,9 @@ sparsemixer_weight(const chooser *k, const bool *taken, int e)
   return exp(k->z[e] - top) / sum;
 }
 
+/* factor: NULL, or of each expert */
 static void
-weigh(const chooser *k, const int32_t *idx, float *w)
+weigh(const chooser *k, const float *factor, const int32_t *idx, float *w)
 {
   const char *kind = nmb_op_sym(k->op, "score", "");
   double v[256], sum = 0;
@@ -137,7 +138,8 @@ weigh(const chooser *k, const int32_t *idx, float *w)
   const bool renorm =
       nmb_op_int(k->op, "renorm", 0) != 0 || !strcmp(kind, "topk-softmax");
   for (int j = 0; j < k->topk; j++)
-    w[j] = (float)(scale * (renorm ? v[j] / (sum > 0 ? sum : 1) : v[j]));
+    w[j] = (float)(scale * (factor ? (double)factor[idx[j]] : 1) *
+                   (renorm ? v[j] / (sum > 0 ? sum : 1) : v[j]));
 }
 
 nmb_status
@@ -152,7 +154,9 @@ nmb__eval_topk(const nmb__opctx *c)
   k.score = k.z + E;
   k.order = k.z + 2 * E;
   k.out = NMB_NEW(c->run, bool, E);
-  const float *bias = nmb__in(c, 1);
+  const bool factors = nmb_op_int(c->op, "factors", 0) != 0;
+  const float *factor = factors ? nmb__in(c, c->op->nin - 1) : NULL;
+  const float *bias = c->op->nin - factors > 1 ? nmb__in(c, 1) : NULL;
   for (int64_t t = c->t.m0; t < c->t.m1; t++) {
     int32_t *idx = (int32_t *)c->v->out[1] + t * n;
     for (int e = 0; e < E; e++)
@@ -170,7 +174,7 @@ nmb__eval_topk(const nmb__opctx *c)
       idx[j] = e == NMB_NONE ? j : e;
       k.out[idx[j]] = true;
     }
-    weigh(&k, idx, nmb__out(c) + t * n);
+    weigh(&k, factor, idx, nmb__out(c) + t * n);
   }
   return NMB_OK;
 }

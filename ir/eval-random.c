@@ -83,7 +83,13 @@ drawing_of(const nmb_prog *p, const nmb_op *o, int j, const nmb_tensor *t)
     return (drawing){
         .deviation = 1 / sqrt(nmb_op_int(o, "transposed", 0) ? (double)t->dim[1] : K)};
   case NMB_OP_MOE: return (drawing){.deviation = j < 6 ? 1 / sqrt(K) : bias};
-  case NMB_OP_TOPK: return (drawing){.deviation = bias};
+  case NMB_OP_TOPK:
+    return (drawing){.mean = j == o->nin - 1 ? (double)nmb_op_int(o, "factors", 0) : 0,
+                     .deviation = bias};
+  case NMB_OP_MUL: /* a factor of all */
+    if (nmb_tensor_count(t) == 1)
+      return (drawing){.mean = 1, .deviation = 0.1};
+    return (drawing){.deviation = 1};
   case NMB_OP_ROPE: /* divisors of frequencies */ return (drawing){.lo = 1, .hi = 4};
   case NMB_OP_CONV: return (drawing){.deviation = j == 2 ? 1 / sqrt(K) : bias};
   case NMB_OP_SCAN: /* decays */

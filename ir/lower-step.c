@@ -317,7 +317,9 @@ plain_operands(walker *k, nmb_insn *in, const opinfo *o)
     const nmb_tensor *x = &k->p->tensor[i < op->nin ? op->in[i] : op->out[i - op->nin]];
     const int64_t n = nmb_tensor_count(x), len = n / o->s.m;
     bool ok;
-    if (n == all)
+    if (op->code == NMB_OP_TOPK && i > 0 && i < op->nin)
+      ok = all_of(k, in, o, i); /* by expert */
+    else if (n == all)
       ok = value(k, in, o, i, o->s.n, t->m0, t->m1, t->n0, t->n1);
     else if (i < op->nin && (n % o->s.m || nmb_tensor_resident(x) ||
                              (op->code == NMB_OP_ROPE && i == 2)))

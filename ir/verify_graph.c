@@ -502,8 +502,11 @@ check_topk(const ctx *c)
   const nmb_routing *r;
   NMB_TRY(want_routing(c, &r));
   NMB_TRY(want_matrix(c, "the logits", c->in[0], r->ntoken, r->experts));
-  if (c->o->nin > 1)
-    NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[1]), r->experts));
+  NMB_TRY(want_int(c, "factors", 0, c->o->nin > 1));
+  NMB_TRY(want_range(c, "inputs", c->o->nin, 1, 2 + nmb_op_int(c->o, "factors", 0)));
+  for (int i = 1; i < c->o->nin; i++)
+    NMB_TRY(want(c, "elements of a bias or of factors", nmb_tensor_count(c->in[i]),
+                 r->experts));
   return want_choice(c, r, c->out[0], c->out[1]);
 }
 

@@ -160,6 +160,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/falcon_mamba.json \
   tests/data/tiny/gemma2.json \
   tests/data/tiny/gemma3.json \
+  tests/data/tiny/gemma4_moe.json \
   tests/data/tiny/glm4_moe.json \
   tests/data/tiny/gpt2.json \
   tests/data/tiny/gpt_oss.json \

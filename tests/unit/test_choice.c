@@ -10,6 +10,7 @@ typedef struct router {
   bool bias, renorm;
   double scale;
   int groups, keep, group_top;
+  bool factors;
 } router;
 
 typedef struct ranked {
@@ -38,6 +39,10 @@ topk_bench(const router *r)
     z[i] *= 3;
   if (r->bias)
     bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E));
+  if (r->factors) {
+    bench_in(&b, NMB_ROLE_WEIGHT, DIMS(E));
+    bench_attr(&b, NMB_INT("factors", 1));
+  }
   bench_out(&b, NMB_DT_F32, DIMS(T, K));
   bench_out(&b, NMB_DT_I32, DIMS(T, K));
   bench_attr(&b, NMB_INT("routing", 0));
@@ -112,10 +117,11 @@ check_topk(router r)
   for (int t = 0; t < T; t++) {
     int idx[K];
     double w[K];
-    expected(&r, b.in[0] + t * E, b.in[1], idx, w);
+    expected(&r, b.in[0] + t * E, r.bias ? b.in[1] : NULL, idx, w);
     for (int j = 0; j < K; j++) {
       CU_ASSERT_EQUAL(got[t * K + j], idx[j]);
-      NEAR(b.out[0][t * K + j], w[j], 1e-6);
+      NEAR(b.out[0][t * K + j], w[j] * (r.factors ? (double)b.in[1 + r.bias][idx[j]] : 1),
+           1e-6);
     }
   }
   bench_tiles(&b, 1, 3, K);
@@ -125,19 +131,21 @@ check_topk(router r)
 static void
 test_topk(void)
 {
-  check_topk((router){"softmax", false, true, 1, 0, 0, 1});
-  check_topk((router){"softmax", false, false, 16, 3, 2, 1}); /* as DeepSeek-V2 */
-  check_topk((router){"sigmoid", true, true, 2.5, 4, 2, 2});  /* as DeepSeek-V3 */
-  check_topk((router){"sigmoid", true, false, 1, 6, 3, 2});
-  check_topk((router){"sqrt-softplus", true, true, 1.5, 0, 0, 1});
-  check_topk((router){"topk-softmax", false, false, 1, 0, 0, 1});
+  check_topk((router){"softmax", false, true, 1, 0, 0, 1, false});
+  check_topk((router){"softmax", false, true, 1, 0, 0, 1, true}); /* as Gemma 4 */
+  check_topk((router){"sigmoid", true, true, 2.5, 4, 2, 2, true});
+  check_topk((router){"softmax", false, false, 16, 3, 2, 1, false}); /* as DeepSeek-V2 */
+  check_topk((router){"sigmoid", true, true, 2.5, 4, 2, 2, false});  /* as DeepSeek-V3 */
+  check_topk((router){"sigmoid", true, false, 1, 6, 3, 2, false});
+  check_topk((router){"sqrt-softplus", true, true, 1.5, 0, 0, 1, false});
+  check_topk((router){"topk-softmax", false, false, 1, 0, 0, 1, false});
 }
 
 /* Equal scores: the lower number, in the choice of experts and of groups. */
 static void
 test_ties(void)
 {
-  const router r = {"sigmoid", false, true, 1, 3, 2, 2};
+  const router r = {"sigmoid", false, true, 1, 3, 2, 2, false};
   bench b = topk_bench(&r);
   for (int i = 0; i < T * E; i++)
     b.in[0][i] = 0.25f;
@@ -155,7 +163,7 @@ test_ties(void)
 static void
 test_table(void)
 {
-  const router r = {"softmax", false, true, 1, 0, 0, 1};
+  const router r = {"softmax", false, true, 1, 0, 0, 1, false};
   bench b = topk_bench(&r);
   b.v.by_table = true;
   bench_run(&b);
@@ -178,7 +186,7 @@ test_table(void)
 static void
 test_sparsemixer(void)
 {
-  const router r = {"sparsemixer", false, false, 1, 0, 0, 1};
+  const router r = {"sparsemixer", false, false, 1, 0, 0, 1, false};
   bench b = topk_bench(&r);
   float *z = b.in[0];
   for (int e = 0; e < E; e++)

@@ -58,7 +58,7 @@ static const char *const models[] = {"olmoe-1b-7b",      "gpt-oss-20b",    "deep
                                      "qwen3-next",       "falcon-h1",        "ai21-jamba",
                                      "mamba2-2.7b",      "nvidia-nemotron",  "minimax-text-01",
                                      "granite-4.0",      "qwen3.5-35b",
-                                     "llama-4-scout-17b-16e-instruct"};
+                                     "llama-4-scout-17b-16e-instruct", "gemma-4-26b-a4b"};
 enum { NMODEL = sizeof models / sizeof *models };
 #define AFTER                                                                            \
   ",fuse-none,dispatch-rule,map-rowmajor,sched-inorder,mem-bump,emit-queues"
