@@ -84,14 +84,16 @@ move_bytes(nmb__frame *f, const access *a, int64_t at, int64_t n, uint8_t *buf)
   const int64_t base = a->tile ? slot->offset : nmb__slot_base(f, a->slot);
   const uint16_t own = (uint16_t)(a->slot + 1);
   const bool weight = f->p->tensor[slot->tensor].role == NMB_ROLE_WEIGHT;
-  const int64_t room = s->placed         ? s->copy_bytes
+  const int64_t room = s->placed         ? (s->copies - a->copy) * s->copy_bytes
                        : slot->resident ? s->layer_bytes
                                         : slot->bytes - a->copy * s->copy_bytes;
   if (at < 0 || at + n > room)
     return fault(f, a->insn, a->j, base + at, "lies beyond its slot");
   while (n > 0) {
     int64_t run;
-    const int64_t to = base + a->copy * s->copy_bytes + nmb__spot_find(s, at, &run);
+    const int64_t past = s->placed ? at / s->copy_bytes : 0; /* copies of other devices */
+    const int64_t to = base + (a->copy + past) * s->copy_bytes +
+                       nmb__spot_find(s, at - past * s->copy_bytes, &run);
     run = run < n ? run : n;
     if (to < 0 || to + run > m->n)
       return fault(f, a->insn, a->j, to, "lies beyond the memory");
