@@ -314,18 +314,73 @@ attn_plain(maker *m, nmb_id x)
 
 /* Multi-head latent attention, expanded (DeepSeek-V2, arXiv:2405.04434, 2.1). */
 static nmb_id
-mla_query(maker *m, nmb_id x)
+mla_latent(maker *m, nmb_id x)
+{
+  const nmb__attn *t = &m->l->attn;
+  if (!t->q_rank)
+    return NMB_NONE;
+  const nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden,
+                          t->bias, act2(m, "q_down", m->T, t->q_rank));
+  return norm(m, "attn.q_down_norm", c, t->q_rank, act2(m, "q_latent", m->T, t->q_rank));
+}
+
+/* latent: NMB_NONE, or what queries are made from */
+static nmb_id
+mla_query(maker *m, nmb_id x, nmb_id latent)
 {
   const nmb__attn *t = &m->l->attn;
   const int64_t n = t->heads * t->dk;
-  if (!t->q_rank)
-    return linear(m, "attn.q", NMB__W_ATTN, x, n, m->a->hidden, false,
-                  act3(m, "q", m->T, t->heads, t->dk));
-  nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden,
-                    t->bias, act2(m, "q_down", m->T, t->q_rank));
-  c = norm(m, "attn.q_down_norm", c, t->q_rank, act2(m, "q_latent", m->T, t->q_rank));
-  return linear(m, "attn.q_up", NMB__W_ATTN, c, n, t->q_rank, false,
-                act3(m, "q", m->T, t->heads, t->dk));
+  const nmb_id q = act3(m, "q", m->T, t->heads, t->dk);
+  if (latent == NMB_NONE)
+    return linear(m, "attn.q", NMB__W_ATTN, x, n, m->a->hidden, false, q);
+  return linear(m, "attn.q_up", NMB__W_ATTN, latent, n, t->q_rank, false, q);
+}
+
+/* The one key of the indexer: LayerNorm with torch's default of DeepSeek-V3.2's code. */
+static nmb_id
+index_key(maker *m, nmb_id x, const nmb__rope *r)
+{
+  const int64_t d = m->l->attn.index.width;
+  nmb_id k = linear(m, "index.k", NMB__W_INDEX, x, d, m->a->hidden, false,
+                    act3(m, "index_k", m->T, 1, d));
+  const nmb_id in[3] = {k, vector(m, "index.k_norm", d), vector(m, "index.k_norm.bias", d)};
+  k = act3(m, "index_k", m->T, 1, d);
+  const nmb_id op = op_add(m, NMB_OP_NORM, 3, in, k);
+  nmb_op_attr_set(m->p, op, NMB_SYM("kind", "layer"));
+  nmb_op_attr_set(m->p, op, NMB_REAL("eps", 1e-6));
+  if (r->dims)
+    k = rope(m, r, k, act3(m, "index_k", m->T, 1, d));
+  return append(m, "cache.index", k, 1, d);
+}
+
+/* DeepSeek-V3.2 (arXiv:2512.02556, section 2.1): which keys each token attends to, by
+ * scores of small heads.  Its code turns queries and keys by a Hadamard matrix, too,
+ * which leaves their products as they are. */
+static nmb_id
+index_mask(maker *m, nmb_id x, nmb_id latent)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb__index *e = &t->index;
+  const int64_t n = e->heads, d = e->width, S = cache_length(m);
+  nmb__rope r = t->rope;
+  r.adjacent = e->adjacent;
+  nmb_id q = linear(m, "index.q", NMB__W_INDEX, latent, n * d, t->q_rank, false,
+                    act3(m, "index_q", m->T, n, d));
+  if (r.dims)
+    q = rope(m, &r, q, act3(m, "index_q", m->T, n, d));
+  const nmb_id k = index_key(m, x, &r);
+  const nmb_id w = linear(m, "index.w", NMB__W_ROUTER, x, n, m->a->hidden, false,
+                          act2(m, "index_w", m->T, n));
+  scaled(m, w, 1 / sqrt((double)n));
+  const nmb_id s = act3(m, "index_scores", m->batch, m->fresh * n, S);
+  const nmb_id qk = op_add(m, NMB_OP_QK, 2, (nmb_id[]){q, k}, s);
+  visible(m, qk);
+  nmb_op_attr_set(m->p, qk, NMB_REAL("scale", 1 / sqrt((double)d)));
+  const nmb_id y = act2(m, "chosen", m->T, S);
+  const nmb_id op = op_add(m, NMB_OP_PICK, 2, (nmb_id[]){s, w}, y);
+  visible(m, op);
+  nmb_op_attr_set(m->p, op, NMB_INT("topk", e->topk));
+  return y;
 }
 
 static nmb_id
@@ -338,8 +393,9 @@ expand(maker *m, const char *name, nmb_id c, int64_t d)
   return linear(m, name, NMB__W_ATTN, c, t->heads * d, t->kv_rank, false, y);
 }
 
+/* chosen: NMB_NONE, or what an indexer lets through */
 static nmb_id
-mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr)
+mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr, nmb_id chosen)
 {
   const nmb__attn *t = &m->l->attn;
   const int64_t S = cache_length(m), u = m->batch * t->heads;
@@ -351,7 +407,7 @@ mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr)
   const nmb_id kn = expand(m, "attn.k_up", c, t->d_nope);
   const nmb_id v = expand(m, "attn.v_up", c, t->dv);
   const nmb_id sr = act3(m, "scores_rope", m->batch, m->fresh * t->heads, S);
-  scores(m, op_add(m, NMB_OP_QK, 2, (nmb_id[]){qr, kr}, sr));
+  scores(m, op_add(m, NMB_OP_QK, 3, (nmb_id[]){qr, kr, chosen}, sr));
   const nmb_id s = act3(m, "scores", u, m->fresh, S);
   scores(m, op_add(m, NMB_OP_QK, 3, (nmb_id[]){qn, kn, sr}, s));
   const nmb_id p = act3(m, "probs", u, m->fresh, S);
@@ -363,7 +419,7 @@ static nmb_id
 attn_latent(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
-  const nmb_id q = mla_query(m, x);
+  const nmb_id latent = mla_latent(m, x), q = mla_query(m, x, latent);
   const nmb_id kv =
       linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope, m->a->hidden,
              t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
@@ -374,7 +430,8 @@ attn_latent(maker *m, nmb_id x)
     kr = rope(m, &t->rope, kr, act3(m, "kr", m->T, 1, t->d_rope));
   c = append(m, "cache.c", c, 1, t->kv_rank);
   kr = append(m, "cache.kr", kr, 1, t->d_rope);
-  return mla_attend(m, q, c, kr);
+  return mla_attend(m, q, c, kr,
+                    t->index.heads ? index_mask(m, x, latent) : NMB_NONE);
 }
 
 /* What attention adds to the hidden state, from its normed input. */
@@ -776,7 +833,9 @@ refuse(nmb_run *run, const nmb__arch *a)
   for (int i = 0; i < a->ndistinct; i++) {
     const nmb__layer *l = &a->layer[a->first[i]];
     const char *what = l->attn.latent        ? "pooled caches"
-                       : l->attn.index.heads ? "the indexer of sparse attention"
+                       : l->attn.index.block ? "an indexer of blocks of keys"
+                       : l->attn.index.heads && (!l->attn.index.own || !l->attn.mla)
+                           ? "an indexer whose choice layers share"
                        : l->res_block        ? "attention to the sums of blocks of layers"
                        : l->ffn.act == NMB__ACT_SITU || l->moe.expert.act == NMB__ACT_SITU
                            ? "the activation SiTU-GLU"

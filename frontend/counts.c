@@ -605,6 +605,11 @@ step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cach
   const double pairs =
       (double)(s->spec.batch * s->spec.fresh) * (double)t->heads * (double)cached;
   c->macs += (double)times * pairs * (double)(score + value);
+  if (t->index.heads && t->index.own) { /* each of its heads with each key */
+    c->macs += (double)times * (double)(s->spec.batch * s->spec.fresh) *
+               (double)cached * (double)(t->index.heads * t->index.width);
+    step_cache(s, "cache.index", t->index.width, times, cached, c);
+  }
   if (t->mla) {
     step_cache(s, "cache.c", t->kv_rank, times, cached, c);
     step_cache(s, "cache.kr", t->d_rope, times, cached, c);

@@ -117,6 +117,7 @@ index_resolve(const builder *b, int64_t layer, nmb__index *x)
   x->heads = I(b, INDEX_HEADS);
   x->width = I(b, INDEX_DIM);
   x->topk = I(b, INDEX_TOPK);
+  x->adjacent = I(b, INDEX_ADJACENT);
   return index_own(b, layer, &x->own);
 }
 

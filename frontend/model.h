@@ -71,6 +71,7 @@ typedef struct nmb__rope {
 typedef struct nmb__index {
   int64_t heads, width, topk; /* heads 0: there is none */
   int64_t own;                /* 0: the choice of an earlier layer is taken */
+  int64_t adjacent;           /* pairs of the rotation, as in rope */
   int64_t block, local, init; /* topk blocks of so many keys, and the nearest and first
                                  blocks; 0: single keys */
   int64_t value;              /* boolean: its heads attend themselves, too */

@@ -81,10 +81,13 @@ nmb__alibi_slope(int64_t head, int64_t heads)
   return exp2(-8.0 * (double)(2 * (head - n) + 1) / (double)(2 * n));
 }
 
-/* A bias is [u',g',S] with the query heads spread over `biask` units a sequence. */
+/* A bias is [u',g',S] with the query heads spread over `biask` units a sequence, or
+ * (biask 0) [T,S]. */
 static int64_t
 bias_row(const shape *a, int64_t biask, int64_t u, int64_t r)
 {
+  if (biask == 0)
+    return u / a->nk * a->fresh + r / a->rep;
   const int64_t head = u % a->nk * a->rep + r % a->rep, rep = a->nh / biask;
   const int64_t unit = u / a->nk * biask + head / rep;
   return unit * a->fresh * rep + r / a->rep * rep + head % rep;
@@ -139,7 +142,8 @@ nmb_status
 nmb__eval_qk(const nmb__opctx *c)
 {
   const shape a = shape_of(c->in[1], c->in[0]->dim[0], c->in[0]->dim[1]);
-  const int64_t biask = c->op->nin > 2 ? c->in[2]->dim[0] / a.B : 1;
+  const bool same = c->op->nin > 2 && c->in[2]->rank == 2; /* for all heads */
+  const int64_t biask = same ? 0 : c->op->nin > 2 ? c->in[2]->dim[0] / a.B : 1;
   const scoring g = scoring_of(c, nmb__in(c, 2), biask);
   for (int64_t u = c->t.b0; u < c->t.b1; u++)
     scores_unit(&a, &g, c->s.k, nmb__in(c, 0), nmb__in(c, 1), u, &c->t,
@@ -214,6 +218,58 @@ nmb__eval_softmax(const nmb__opctx *c)
       softmax_row(&k, r / rep, sink_of(nmb__in(c, 1), heads, rep, u, r),
                   nmb__in(c, 0) + at, nmb__out(c) + at);
     }
+  return NMB_OK;
+}
+
+/* --------------------------------------------------------------- choice of keys */
+typedef struct candidate {
+  double score;
+  int64_t key;
+} candidate;
+
+/* The best first, of equals the first. */
+static int
+by_score(const void *x, const void *y)
+{
+  const candidate *a = x, *b = y;
+  if (a->score > b->score || a->score < b->score)
+    return a->score > b->score ? -1 : 1;
+  return a->key < b->key ? -1 : a->key > b->key;
+}
+
+/* s: [h][S] scores of one token, w: [h]; all: room for S. */
+static void
+pick_row(const mask *k, int64_t t, int64_t topk, int64_t h, const float *s, const float *w,
+         candidate *all, float *y)
+{
+  int64_t lo, hi;
+  bool poison = false;
+  visible(k, t, &lo, &hi);
+  for (int64_t i = lo; i < hi; i++) {
+    all[i - lo] = (candidate){0, i};
+    for (int64_t j = 0; j < h; j++) {
+      const double x = (double)s[j * k->S + i];
+      all[i - lo].score += (double)w[j] * (x > 0 || isnan(x) ? x : 0);
+    }
+    poison |= isnan(all[i - lo].score);
+  }
+  qsort(all, (size_t)(hi - lo), sizeof *all, by_score);
+  for (int64_t i = 0; i < k->S; i++)
+    y[i] = poison ? NAN : -INFINITY;
+  for (int64_t i = 0; i < hi - lo && i < topk && !poison; i++)
+    y[all[i].key] = 0;
+}
+
+nmb_status
+nmb__eval_pick(const nmb__opctx *c)
+{
+  const int64_t S = c->s.n, h = c->in[1]->dim[1], topk = nmb_op_int(c->op, "topk", 1);
+  const mask k = mask_of(c, S);
+  candidate *all = nmb__xrealloc(NULL, (size_t)S, sizeof *all);
+  for (int64_t t = c->t.m0; t < c->t.m1; t++)
+    pick_row(&k, t % k.fresh, topk, h, nmb__in(c, 0) + t * h * S, nmb__in(c, 1) + t * h,
+             all, nmb__out(c) + t * S);
+  free(all);
   return NMB_OK;
 }
 

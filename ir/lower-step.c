@@ -270,6 +270,12 @@ score_bias(walker *k, nmb_insn *in, const opinfo *o, int64_t nk)
   const nmb_tile *t = &in->tile;
   const nmb_tensor *x = &k->p->tensor[o->op->in[2]];
   const int64_t S = o->s.n, B = o->s.b / nk;
+  if (x->rank == 2) { /* [T,S] for all heads */
+    const int64_t per = o->s.m / (k->p->tensor[o->op->in[0]].dim[1] / nk); /* tokens */
+    const int64_t group = o->s.m / per, a = t->b0 / nk, z = (t->b1 - 1) / nk;
+    return value(k, in, o, 2, S, a * per + t->m0 / group,
+                 z * per + (t->m1 - 1) / group + 1, t->n0, t->n1);
+  }
   if (x->dim[0] == o->s.b || x->dim[0] != B)
     return scores(k, in, o, 2, S, t->n0, t->n1);
   const int64_t nh = k->p->tensor[o->op->in[0]].dim[1], rep = nh / nk, fresh = o->s.m / rep;

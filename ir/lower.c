@@ -161,6 +161,7 @@ reduces(const nmb_op *o, int i)
   case NMB_OP_NORM:
   case NMB_OP_SOFTMAX:
   case NMB_OP_TOPK:
+  case NMB_OP_PICK:
   case NMB_OP_LINEAR:
   case NMB_OP_HLINEAR:
   case NMB_OP_GLINEAR:
@@ -396,7 +397,7 @@ static bool
 stands_alone(nmb_opcode c)
 {
   return c == NMB_OP_KVAPPEND || c == NMB_OP_PERMUTE || c == NMB_OP_SELECT ||
-         c == NMB_OP_ATTENTION || c == NMB_OP_MOE || c == NMB_OP_CONV ||
+         c == NMB_OP_ATTENTION || c == NMB_OP_MOE || c == NMB_OP_PICK || c == NMB_OP_CONV ||
          c == NMB_OP_SCAN;
 }
 

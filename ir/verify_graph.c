@@ -432,7 +432,9 @@ check_qk(const ctx *c)
   NMB_TRY(want(c, "components of a key", k->dim[3], q->dim[2]));
   NMB_TRY(want_scores(c, "the output", c->out[0], k, q->dim[0], q->dim[1]));
   NMB_TRY(want_int(c, "new", q->dim[0] / k->dim[0], q->dim[0] / k->dim[0]));
-  if (c->o->nin > 2) { /* the same scores, maybe with the heads in other units: (u, g) is
+  if (c->o->nin > 2 && c->in[2]->rank == 2) /* of all heads */
+    NMB_TRY(want_matrix(c, "the bias", c->in[2], q->dim[0], k->dim[1]));
+  else if (c->o->nin > 2) { /* the same scores, maybe with the heads in other units: (u, g) is
                           (B, heads, new) */
     NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[2]),
                  nmb_tensor_count(c->out[0])));
@@ -440,6 +442,23 @@ check_qk(const ctx *c)
         want(c, "positions of the bias", c->in[2]->dim[c->in[2]->rank - 1], k->dim[1]));
   }
   return NMB_OK;
+}
+
+static nmb_status
+check_pick(const ctx *c)
+{
+  const nmb_tensor *s = c->in[0], *w = c->in[1], *y = c->out[0];
+  const int64_t T = y->dim[0];
+  NMB_TRY(want_rank(c, "the scores", s, 3));
+  NMB_TRY(want_rank(c, "the weights of heads", w, 2));
+  NMB_TRY(want_rank(c, "the output", y, 2));
+  NMB_TRY(want(c, "rows of the weights of heads", w->dim[0], T));
+  NMB_TRY(want_int(c, "topk", 1, INT32_MAX));
+  NMB_TRY(want_int(c, "new", 1, T));
+  NMB_TRY(want(c, "new rows of all sequences", s->dim[0] * nmb_op_int(c->o, "new", 0), T));
+  NMB_TRY(want(c, "rows of a sequence's scores", s->dim[1],
+               nmb_op_int(c->o, "new", 0) * w->dim[1]));
+  return want(c, "positions of the output", y->dim[1], s->dim[2]);
 }
 
 static nmb_status
@@ -570,6 +589,7 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_TOPK] = check_topk,       [NMB_OP_MOE] = check_moe,
     [NMB_OP_PERMUTE] = check_permute, [NMB_OP_COMBINE] = check_combine,
     [NMB_OP_SELECT] = check_select,   [NMB_OP_CONV] = check_conv,
+    [NMB_OP_PICK] = check_pick,
     [NMB_OP_SCAN] = check_scan,
 };
 

@@ -155,6 +155,8 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/deepseek_v2.json \
   tests/data/tiny/deepseek_v2_lite.json \
   tests/data/tiny/deepseek_v3.json \
+  tests/data/tiny/deepseek_v32.json \
+  tests/data/tiny/glm5.json \
   tests/data/tiny/falcon.json \
   tests/data/tiny/falcon_h1.json \
   tests/data/tiny/falcon_mamba.json \

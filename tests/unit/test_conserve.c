@@ -82,6 +82,20 @@ test_in_memory(void)
         "legalize,mla-absorb,moe-lower,quantize{weights=bf16}" AFTER);
 }
 
+/* Models that only many devices hold. */
+static void
+test_large(void)
+{
+  static const char *const large[] = {"deepseek-v3.2", "glm-5.1-nvfp4",
+                                      "llama-4-maverick-17b-128e-instruct-fp8"};
+  for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+    one(large[i], "gpu-h100-x16", (nmb_step_spec){NMB_DECODE, 2, 1, 9000},
+        "legalize,mla-absorb,moe-lower" AFTER);
+    one(large[i], "gpu-h100-x16", (nmb_step_spec){NMB_PREFILL, 1, 60, 8180},
+        "legalize,moe-lower" AFTER);
+  }
+}
+
 /* A small model of each family, over a grid of batches and contexts. */
 static void
 test_families(void)
@@ -129,5 +143,6 @@ test_fails(void)
 
 UNIT_MAIN("conserve", {"code for a host does what the file asks for", test_host},
           {"code for banks does what the file asks for", test_in_memory},
+          {"code of large models does what the file asks for", test_large},
           {"code of every family, over batches and contexts", test_families},
           {"code for another model is found out", test_fails})

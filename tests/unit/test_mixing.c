@@ -2,6 +2,8 @@
 /* Ops that mix tokens or choose experts, against formulas in another formulation:
  * attention pair by pair over absolute positions, scans as products of matrices, the
  * choice by sorting, experts as a sum over all of them. */
+#include <float.h>
+
 #include "tests/unit/opbench.h"
 
 /* ---------------------------------------------------------------- attention */
@@ -212,6 +214,81 @@ test_window(void)
           CU_ASSERT_EQUAL(seen, want);
         }
       }
+}
+
+/* A key is picked if fewer than topk of those that are seen are better: more, or as good
+ * and before it.  The scores as rows of all heads of a token. */
+static void
+check_pick(int fresh, int context, int topk, int window, bool ties)
+{
+  enum { B = 2, H = 3 };
+  const int S = context + fresh;
+  bench b = bench_open(NMB_OP_PICK, B, fresh, context);
+  float *s = bench_in(&b, NMB_ROLE_ACT, DIMS(B, fresh * H, S));
+  const float *w = bench_in(&b, NMB_ROLE_ACT, DIMS(B * fresh, H));
+  for (int i = 0; ties && i < B * fresh * H * S; i++) /* many are cut to nothing */
+    s[i] = s[i] < 0.5f ? -1 : 1;
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(B * fresh, S));
+  bench_attr(&b, NMB_INT("topk", topk));
+  bench_attr(&b, NMB_INT("new", fresh));
+  bench_attr(&b, NMB_INT("window", window));
+  bench_run(&b);
+  for (int t = 0; t < B * fresh; t++) {
+    const int last = context + t % fresh, first = window ? last - window + 1 : 0;
+    double sum[64] = {0};
+    for (int i = 0; i < S; i++)
+      for (int h = 0; h < H; h++)
+        sum[i] += (double)w[t * H + h] * fmax((double)s[(t * H + h) * S + i], 0);
+    for (int i = 0; i < S; i++) {
+      int better = 0;
+      for (int j = first < 0 ? 0 : first; j <= last; j++)
+        better += sum[j] > sum[i] || (j < i && !(sum[j] < sum[i]));
+      const bool in = i >= first && i <= last && better < topk;
+      CU_ASSERT_TRUE(in ? fabsf(y[t * S + i]) <= 0 : y[t * S + i] < -FLT_MAX);
+    }
+  }
+  bench_close(&b);
+}
+
+static void
+test_pick(void)
+{
+  for (int topk = 1; topk < 12; topk += 3)
+    for (int ties = 0; ties < 2; ties++) {
+      check_pick(1, 9, topk, 0, ties);
+      check_pick(7, 0, topk, 0, ties);
+      check_pick(4, 5, topk, 3, ties);
+    }
+}
+
+/* A bias without heads is that of all of them. */
+static void
+test_bias_of_all(void)
+{
+  enum { B = 2, F = 3, H = 4, K = 2, D = 5, S = 6 };
+  bench b = bench_open(NMB_OP_QK, B, F, 3);
+  const float *q = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, H, D));
+  const float *k = bench_in(&b, NMB_ROLE_ACT, DIMS(B, S, K, D));
+  float *bias = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, S));
+  bias[7] = -INFINITY;
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(B * K, F * H / K, S));
+  bench_attr(&b, NMB_INT("new", F));
+  bench_attr(&b, NMB_REAL("scale", 0.5));
+  bench_run(&b);
+  for (int i = 0; i < B * H * F * S; i++) {
+    const int s = i % S, in = i / S % (H / K), t = i / S / (H / K) % F;
+    const int kv = i / S / (H / K) / F % K, seq = i / S / H / F;
+    double x = (double)bias[(seq * F + t) * S + s];
+    for (int j = 0; j < D; j++)
+      x += 0.5 * (double)q[((seq * F + t) * H + kv * (H / K) + in) * D + j] *
+           (double)k[((seq * S + s) * K + kv) * D + j];
+    if (isinf(x)) {
+      CU_ASSERT_TRUE(isinf(y[i]) && y[i] < 0);
+      continue;
+    }
+    NEAR(y[i], x, 1e-6);
+  }
+  bench_close(&b);
 }
 
 /* A token that sees only itself shares with its sink alone. */
@@ -458,6 +535,8 @@ test_scan(void)
 }
 
 UNIT_MAIN("mixing",
+          {"an indexer picks keys", test_pick},
+          {"a bias that is that of all heads", test_bias_of_all},
           {"attention pair by pair over positions, in all its variants", test_attention},
           {"a windowed cache holds what its new tokens see", test_window},
           {"a sink takes part of the sum and gives no value", test_sink},
