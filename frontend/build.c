@@ -294,6 +294,56 @@ positioned(maker *m, const char *which, nmb_id y, int64_t n)
   return t->rope.dims ? rope(m, &t->rope, y, act3(m, which, m->T, n, t->dk)) : y;
 }
 
+/* Queries or the one key of an indexer, as the model's own are. */
+static nmb_id
+index_part(maker *m, const char *which, nmb_id x, int64_t n)
+{
+  const int64_t d = m->l->attn.index.width;
+  const char *name = nmb_format(m->run, "index.%s", which);
+  nmb_id y = linear(m, name, NMB__W_INDEX, x, n * d, m->a->hidden, false,
+                    act3(m, "index", m->T, n, d));
+  y = norm(m, nmb_format(m->run, "%s_norm", name), y, d, act3(m, "index", m->T, n, d));
+  return m->l->attn.rope.dims
+             ? rope(m, &m->l->attn.rope, y, act3(m, "index", m->T, n, d))
+             : y;
+}
+
+/* MiniMax-M3 (model card and vLLM's code): each head of the indexer chooses blocks of
+ * keys for its share of the KV heads. */
+static nmb_id
+index_blocks(maker *m, nmb_id x)
+{
+  const nmb__index *e = &m->l->attn.index;
+  const int64_t S = cache_length(m), dim[] = {m->batch, m->fresh, e->heads, S};
+  const nmb_id q = index_part(m, "q", x, e->heads);
+  const nmb_id k = append(m, "cache.index", index_part(m, "k", x, 1), 1, e->width);
+  const nmb_id s = act3(m, "index_scores", m->batch, m->fresh * e->heads, S);
+  const nmb_id qk = op_add(m, NMB_OP_QK, 2, (nmb_id[]){q, k}, s);
+  visible(m, qk);
+  nmb_op_attr_set(m->p, qk, NMB_REAL("scale", 1 / sqrt((double)e->width)));
+  const nmb_id y = tensor(m, "chosen", NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim);
+  const nmb_id op = op_add(m, NMB_OP_PICK, 1, &s, y);
+  visible(m, op);
+  nmb_op_attr_set(m->p, op, NMB_INT("topk", e->topk));
+  nmb_op_attr_set(m->p, op, NMB_INT("block", e->block));
+  nmb_op_attr_set(m->p, op, NMB_INT("local", e->local));
+  nmb_op_attr_set(m->p, op, NMB_INT("init", e->init));
+  return y;
+}
+
+/* Over the keys that `chosen` lets through; sink: NMB_NONE, or one */
+static nmb_id
+attend_chosen(maker *m, nmb_id q, nmb_id k, nmb_id v, nmb_id sink, nmb_id chosen)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t S = cache_length(m), u = m->batch * t->kv_heads;
+  const int64_t g = m->fresh * (t->heads / t->kv_heads);
+  const nmb_id s = act3(m, "scores", u, g, S), p = act3(m, "probs", u, g, S);
+  scores(m, op_add(m, NMB_OP_QK, 3, (nmb_id[]){q, k, chosen}, s));
+  visible(m, op_add(m, NMB_OP_SOFTMAX, 2, (nmb_id[]){s, sink}, p));
+  return op2(m, NMB_OP_PV, p, v, act3(m, "attn", m->T, t->heads, t->dv));
+}
+
 static nmb_id
 attn_plain(maker *m, nmb_id x)
 {
@@ -307,6 +357,8 @@ attn_plain(maker *m, nmb_id x)
     v = unit_norm(m, "rms", v, act3(m, "v", m->T, t->kv_heads, t->dv));
   v = append(m, "cache.v", v, t->kv_heads, t->dv);
   const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
+  if (t->index.block)
+    return attend_chosen(m, q, k, v, sink, index_blocks(m, x));
   const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
   scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
   return y;
@@ -833,8 +885,11 @@ refuse(nmb_run *run, const nmb__arch *a)
   for (int i = 0; i < a->ndistinct; i++) {
     const nmb__layer *l = &a->layer[a->first[i]];
     const char *what = l->attn.latent        ? "pooled caches"
-                       : l->attn.index.block ? "an indexer of blocks of keys"
-                       : l->attn.index.heads && (!l->attn.index.own || !l->attn.mla)
+                       : l->attn.index.value ? "an indexer with values"
+                       : l->attn.index.block && l->attn.kv_heads % l->attn.index.heads
+                           ? "an indexer with more heads than there are KV heads"
+                       : l->attn.index.heads && !l->attn.index.block &&
+                               (!l->attn.index.own || !l->attn.mla)
                            ? "an indexer whose choice layers share"
                        : l->res_block        ? "attention to the sums of blocks of layers"
                        : l->ffn.act == NMB__ACT_SITU || l->moe.expert.act == NMB__ACT_SITU

@@ -58,7 +58,8 @@ passes_of(const nmb_prog *p, const nmb_engine *e, nmb_id id)
   case NMB_OP_TOPK: /* each choice looks at every expert; an exponent each */
     return (passes){0, 0, 0, PAR(SCALAR) * (double)x->dim[x->rank - 1]};
   case NMB_OP_PICK: /* each head: at least 0, weight, sum; then its rank */
-    return (passes){3 * (double)p->tensor[op->in[1]].dim[1], 0, 0, PAR(SCALAR)};
+    return (passes){op->nin > 1 ? 3 * (double)p->tensor[op->in[1]].dim[1] : 1, 0, 0,
+                    PAR(SCALAR)};
   case NMB_OP_CONV: return (passes){(double)nmb_op_space(p, id).k, 0, 0, 0};
   case NMB_OP_SCAN: { /* on each row of the state: decay, update, result, and delta */
     const double k = (double)nmb_op_space(p, id).k;

@@ -82,12 +82,12 @@ nmb__alibi_slope(int64_t head, int64_t heads)
 }
 
 /* A bias is [u',g',S] with the query heads spread over `biask` units a sequence, or
- * (biask 0) [T,S]. */
+ * [T,n,S] if biask is -n. */
 static int64_t
 bias_row(const shape *a, int64_t biask, int64_t u, int64_t r)
 {
-  if (biask == 0)
-    return u / a->nk * a->fresh + r / a->rep;
+  if (biask < 0)
+    return (u / a->nk * a->fresh + r / a->rep) * -biask + u % a->nk * -biask / a->nk;
   const int64_t head = u % a->nk * a->rep + r % a->rep, rep = a->nh / biask;
   const int64_t unit = u / a->nk * biask + head / rep;
   return unit * a->fresh * rep + r / a->rep * rep + head % rep;
@@ -142,8 +142,11 @@ nmb_status
 nmb__eval_qk(const nmb__opctx *c)
 {
   const shape a = shape_of(c->in[1], c->in[0]->dim[0], c->in[0]->dim[1]);
-  const bool same = c->op->nin > 2 && c->in[2]->rank == 2; /* for all heads */
-  const int64_t biask = same ? 0 : c->op->nin > 2 ? c->in[2]->dim[0] / a.B : 1;
+  const nmb_tensor *bias = c->op->nin > 2 ? c->in[2] : NULL;
+  const int64_t biask = !bias             ? 1
+                        : bias->rank == 2 ? -1
+                        : bias->rank == 4 ? -bias->dim[2]
+                                          : bias->dim[0] / a.B;
   const scoring g = scoring_of(c, nmb__in(c, 2), biask);
   for (int64_t u = c->t.b0; u < c->t.b1; u++)
     scores_unit(&a, &g, c->s.k, nmb__in(c, 0), nmb__in(c, 1), u, &c->t,
@@ -237,39 +240,71 @@ by_score(const void *x, const void *y)
   return a->key < b->key ? -1 : a->key > b->key;
 }
 
-/* s: [h][S] scores of one token, w: [h]; all: room for S. */
+typedef struct picker {
+  mask k;
+  int64_t topk, block, local, init, heads;
+  candidate *all; /* room for S */
+} picker;
+
+/* s: [h][S]; w: [h], or NULL for the first alone. */
+static double
+key_score(const picker *p, const float *s, const float *w, int64_t i)
+{
+  double sum = 0;
+  if (!w)
+    return (double)s[i];
+  for (int64_t j = 0; j < p->heads; j++) {
+    const double x = (double)s[j * p->k.S + i];
+    sum += (double)w[j] * (x > 0 || isnan(x) ? x : 0);
+  }
+  return sum;
+}
+
 static void
-pick_row(const mask *k, int64_t t, int64_t topk, int64_t h, const float *s, const float *w,
-         candidate *all, float *y)
+pick_row(const picker *p, int64_t t, const float *s, const float *w, float *y)
 {
   int64_t lo, hi;
   bool poison = false;
-  visible(k, t, &lo, &hi);
+  visible(&p->k, t, &lo, &hi);
+  const int64_t b0 = (p->k.first + lo) / p->block, b1 = (p->k.first + hi - 1) / p->block;
+  for (int64_t b = b0; b <= b1; b++)
+    p->all[b - b0] = (candidate){-INFINITY, b};
   for (int64_t i = lo; i < hi; i++) {
-    all[i - lo] = (candidate){0, i};
-    for (int64_t j = 0; j < h; j++) {
-      const double x = (double)s[j * k->S + i];
-      all[i - lo].score += (double)w[j] * (x > 0 || isnan(x) ? x : 0);
-    }
-    poison |= isnan(all[i - lo].score);
+    const double x = key_score(p, s, w, i);
+    candidate *c = &p->all[(p->k.first + i) / p->block - b0];
+    c->score = x > c->score ? x : c->score;
+    poison |= isnan(x);
   }
-  qsort(all, (size_t)(hi - lo), sizeof *all, by_score);
-  for (int64_t i = 0; i < k->S; i++)
+  for (int64_t b = b0; b <= b1; b++)
+    if (b > b1 - p->local || b < p->init)
+      p->all[b - b0].score = INFINITY;
+  qsort(p->all, (size_t)(b1 - b0 + 1), sizeof *p->all, by_score);
+  for (int64_t i = 0; i < p->k.S; i++)
     y[i] = poison ? NAN : -INFINITY;
-  for (int64_t i = 0; i < hi - lo && i < topk && !poison; i++)
-    y[all[i].key] = 0;
+  for (int64_t j = 0; j <= b1 - b0 && j < p->topk && !poison; j++)
+    for (int64_t i = p->all[j].key * p->block - p->k.first, n = i + p->block; i < n; i++)
+      if (i >= lo && i < hi)
+        y[i] = 0;
 }
 
 nmb_status
 nmb__eval_pick(const nmb__opctx *c)
 {
-  const int64_t S = c->s.n, h = c->in[1]->dim[1], topk = nmb_op_int(c->op, "topk", 1);
-  const mask k = mask_of(c, S);
-  candidate *all = nmb__xrealloc(NULL, (size_t)S, sizeof *all);
-  for (int64_t t = c->t.m0; t < c->t.m1; t++)
-    pick_row(&k, t % k.fresh, topk, h, nmb__in(c, 0) + t * h * S, nmb__in(c, 1) + t * h,
-             all, nmb__out(c) + t * S);
-  free(all);
+  const nmb_op *o = c->op;
+  const int64_t S = c->in[0]->dim[2], block = nmb_op_int(o, "block", 1);
+  const float *w = nmb__in(c, 1);
+  const int64_t apart = w ? 1 : c->out[0]->dim[2]; /* rows of a token */
+  picker p = {mask_of(c, S),
+              nmb_op_int(o, "topk", 1),
+              block > 0 ? block : 1,
+              nmb_op_int(o, "local", 0),
+              nmb_op_int(o, "init", 0),
+              w ? c->in[1]->dim[1] : 1,
+              nmb__xrealloc(NULL, (size_t)S, sizeof *p.all)};
+  for (int64_t r = c->t.m0; r < c->t.m1; r++)
+    pick_row(&p, r / apart % p.k.fresh, nmb__in(c, 0) + r * p.heads * S,
+             w ? w + r * p.heads : NULL, nmb__out(c) + r * S);
+  free(p.all);
   return NMB_OK;
 }
 

@@ -261,6 +261,21 @@ scores(walker *k, nmb_insn *in, const opinfo *o, int i, int64_t len, int64_t c0,
   return value(k, in, o, i, len, t->b0 * g + t->m0, (t->b1 - 1) * g + t->m1, c0, c1);
 }
 
+/* A bias [T,n,S], each of whose heads is that of nk/n units of a sequence. */
+static bool
+token_bias(walker *k, nmb_insn *in, const opinfo *o, int64_t nk, int64_t n)
+{
+  const nmb_tile *t = &in->tile;
+  const int64_t S = o->s.n, rep = k->p->tensor[o->op->in[0]].dim[1] / nk;
+  const int64_t per = o->s.m / rep, s0 = t->b0 / nk, s1 = (t->b1 - 1) / nk;
+  const int64_t h0 = s0 < s1 ? 0 : t->b0 % nk * n / nk;
+  const int64_t h1 = s0 < s1 ? n : (t->b1 - 1) % nk * n / nk + 1;
+  if (h1 - h0 > 1 && (t->n0 > 0 || t->n1 < S))
+    return false;
+  return value(k, in, o, 2, n * S, s0 * per + t->m0 / rep,
+               s1 * per + (t->m1 - 1) / rep + 1, h0 * S + t->n0, (h1 - 1) * S + t->n1);
+}
+
 /* A bias that has all heads of a sequence in one unit, [B, new * heads, S], where the
  * scores have them apart: the rows of the same heads and tokens.  Else it is laid out
  * as the scores are. */
@@ -270,12 +285,8 @@ score_bias(walker *k, nmb_insn *in, const opinfo *o, int64_t nk)
   const nmb_tile *t = &in->tile;
   const nmb_tensor *x = &k->p->tensor[o->op->in[2]];
   const int64_t S = o->s.n, B = o->s.b / nk;
-  if (x->rank == 2) { /* [T,S] for all heads */
-    const int64_t per = o->s.m / (k->p->tensor[o->op->in[0]].dim[1] / nk); /* tokens */
-    const int64_t group = o->s.m / per, a = t->b0 / nk, z = (t->b1 - 1) / nk;
-    return value(k, in, o, 2, S, a * per + t->m0 / group,
-                 z * per + (t->m1 - 1) / group + 1, t->n0, t->n1);
-  }
+  if (x->rank != 3)
+    return token_bias(k, in, o, nk, x->rank == 2 ? 1 : x->dim[2]);
   if (x->dim[0] == o->s.b || x->dim[0] != B)
     return scores(k, in, o, 2, S, t->n0, t->n1);
   const int64_t nh = k->p->tensor[o->op->in[0]].dim[1], rep = nh / nk, fresh = o->s.m / rep;

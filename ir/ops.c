@@ -248,7 +248,7 @@ nmb_op_vecs(const nmb_prog *p, nmb_id id, const nmb_tile *tile)
   const nmb_tile t = tile ? *tile : whole(nmb_op_space(p, id));
   int64_t each = vec_cost(o->code);
   if (o->code == NMB_OP_PICK) /* each head: at least 0, weight, sum; and its rank */
-    each = 3 * p->tensor[o->in[1]].dim[1] + 1;
+    each = o->nin > 1 ? 3 * p->tensor[o->in[1]].dim[1] + 1 : 2;
   if (o->code == NMB_OP_TOPK) /* reads all experts for each choice */
     each = p->tensor[o->in[0]].dim[p->tensor[o->in[0]].rank - 1];
   if (o->code == NMB_OP_COMBINE)

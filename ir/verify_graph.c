@@ -434,7 +434,13 @@ check_qk(const ctx *c)
   NMB_TRY(want_int(c, "new", q->dim[0] / k->dim[0], q->dim[0] / k->dim[0]));
   if (c->o->nin > 2 && c->in[2]->rank == 2) /* of all heads */
     NMB_TRY(want_matrix(c, "the bias", c->in[2], q->dim[0], k->dim[1]));
-  else if (c->o->nin > 2) { /* the same scores, maybe with the heads in other units: (u, g) is
+  else if (c->o->nin > 2 && c->in[2]->rank == 4) {
+    const int64_t n = c->in[2]->dim[2];
+    NMB_TRY(want(c, "KV heads left over after an equal share for each head of the bias",
+                 k->dim[2] % n, 0));
+    NMB_TRY(want_matrix(c, "the bias", c->in[2], q->dim[0], n * k->dim[1]));
+    NMB_TRY(want(c, "positions of the bias", c->in[2]->dim[3], k->dim[1]));
+  } else if (c->o->nin > 2) { /* the same scores, maybe with the heads in other units: (u, g) is
                           (B, heads, new) */
     NMB_TRY(want(c, "elements of the bias", nmb_tensor_count(c->in[2]),
                  nmb_tensor_count(c->out[0])));
@@ -448,17 +454,21 @@ static nmb_status
 check_pick(const ctx *c)
 {
   const nmb_tensor *s = c->in[0], *w = c->in[1], *y = c->out[0];
-  const int64_t T = y->dim[0];
+  const int64_t fresh = nmb_op_int(c->o, "new", 0), S = y->dim[y->rank - 1];
   NMB_TRY(want_rank(c, "the scores", s, 3));
-  NMB_TRY(want_rank(c, "the weights of heads", w, 2));
-  NMB_TRY(want_rank(c, "the output", y, 2));
-  NMB_TRY(want(c, "rows of the weights of heads", w->dim[0], T));
+  NMB_TRY(want_rank(c, "the output", y, w ? 2 : 4));
   NMB_TRY(want_int(c, "topk", 1, INT32_MAX));
-  NMB_TRY(want_int(c, "new", 1, T));
-  NMB_TRY(want(c, "new rows of all sequences", s->dim[0] * nmb_op_int(c->o, "new", 0), T));
-  NMB_TRY(want(c, "rows of a sequence's scores", s->dim[1],
-               nmb_op_int(c->o, "new", 0) * w->dim[1]));
-  return want(c, "positions of the output", y->dim[1], s->dim[2]);
+  NMB_TRY(want_int(c, "new", 1, s->dim[1]));
+  NMB_TRY(want_int(c, "block", 0, INT32_MAX));
+  NMB_TRY(want_int(c, "local", 0, INT32_MAX));
+  NMB_TRY(want_int(c, "init", 0, INT32_MAX));
+  NMB_TRY(want(c, "positions of the output", S, s->dim[2]));
+  if (!w)
+    return want(c, "rows of the output", nmb_tensor_count(y) / S, s->dim[0] * s->dim[1]);
+  NMB_TRY(want_rank(c, "the weights of heads", w, 2));
+  NMB_TRY(want(c, "rows of the weights of heads", w->dim[0], y->dim[0]));
+  NMB_TRY(want(c, "new rows of all sequences", s->dim[0] * fresh, y->dim[0]));
+  return want(c, "rows of a sequence's scores", s->dim[1], fresh * w->dim[1]);
 }
 
 static nmb_status

@@ -181,6 +181,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/mamba2_native.json \
   tests/data/tiny/mimo_v2.json \
   tests/data/tiny/minimax_m2.json \
+  tests/data/tiny/minimax_m3.json \
   tests/data/tiny/minimax_text_01.json \
   tests/data/tiny/mistral.json \
   tests/data/tiny/mixtral.json \

@@ -86,7 +86,7 @@ test_in_memory(void)
 static void
 test_large(void)
 {
-  static const char *const large[] = {"deepseek-v3.2", "glm-5.1-nvfp4",
+  static const char *const large[] = {"deepseek-v3.2", "glm-5.1-nvfp4", "minimax-m3",
                                       "llama-4-maverick-17b-128e-instruct-fp8"};
   for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
     one(large[i], "gpu-h100-x16", (nmb_step_spec){NMB_DECODE, 2, 1, 9000},

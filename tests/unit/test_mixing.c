@@ -250,9 +250,48 @@ check_pick(int fresh, int context, int topk, int window, bool ties)
   bench_close(&b);
 }
 
+/* Each head for itself, blocks of 3 keys: a block is in if its own is among the newest, or
+ * fewer than topk are better by their best key, the newest one first of all. */
+static void
+check_blocks(int fresh, int context, int topk)
+{
+  enum { B = 2, H = 2, N = 3 };
+  const int S = context + fresh;
+  bench b = bench_open(NMB_OP_PICK, B, fresh, context);
+  const float *s = bench_in(&b, NMB_ROLE_ACT, DIMS(B, fresh * H, S));
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(B, fresh, H, S));
+  bench_attr(&b, NMB_INT("topk", topk));
+  bench_attr(&b, NMB_INT("block", N));
+  bench_attr(&b, NMB_INT("local", 1));
+  bench_attr(&b, NMB_INT("new", fresh));
+  bench_run(&b);
+  for (int r = 0; r < B * fresh * H; r++) {
+    const int last = context + r / H % fresh;
+    double best[64];
+    for (int i = 0; i <= last; i++) {
+      const double x = (double)s[r * S + i];
+      best[i / N] = i % N ? fmax(best[i / N], x) : x;
+    }
+    best[last / N] = 1e9;
+    for (int i = 0; i < S; i++) {
+      int better = 0;
+      for (int j = 0; j <= last / N && i <= last; j++)
+        better += best[j] > best[i / N];
+      CU_ASSERT_TRUE(i <= last && better < topk ? fabsf(y[r * S + i]) <= 0
+                                                : y[r * S + i] < -FLT_MAX);
+    }
+  }
+  bench_close(&b);
+}
+
 static void
 test_pick(void)
 {
+  for (int topk = 1; topk < 5; topk++) {
+    check_blocks(1, 10, topk);
+    check_blocks(8, 0, topk);
+    check_blocks(5, 7, topk);
+  }
   for (int topk = 1; topk < 12; topk += 3)
     for (int ties = 0; ties < 2; ties++) {
       check_pick(1, 9, topk, 0, ties);
@@ -261,15 +300,16 @@ test_pick(void)
     }
 }
 
-/* A bias without heads is that of all of them. */
+/* A bias without heads is that of all of them; one of n heads, of as many KV heads each. */
 static void
-test_bias_of_all(void)
+check_bias_of(int64_t n)
 {
   enum { B = 2, F = 3, H = 4, K = 2, D = 5, S = 6 };
   bench b = bench_open(NMB_OP_QK, B, F, 3);
   const float *q = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, H, D));
   const float *k = bench_in(&b, NMB_ROLE_ACT, DIMS(B, S, K, D));
-  float *bias = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, S));
+  float *bias = n ? bench_in(&b, NMB_ROLE_ACT, DIMS(B, F, n, S))
+                  : bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, S));
   bias[7] = -INFINITY;
   const float *y = bench_out(&b, NMB_DT_F32, DIMS(B * K, F * H / K, S));
   bench_attr(&b, NMB_INT("new", F));
@@ -278,7 +318,8 @@ test_bias_of_all(void)
   for (int i = 0; i < B * H * F * S; i++) {
     const int s = i % S, in = i / S % (H / K), t = i / S / (H / K) % F;
     const int kv = i / S / (H / K) / F % K, seq = i / S / H / F;
-    double x = (double)bias[(seq * F + t) * S + s];
+    const int64_t row = n ? (seq * F + t) * n + kv * n / K : seq * F + t;
+    double x = (double)bias[row * S + s];
     for (int j = 0; j < D; j++)
       x += 0.5 * (double)q[((seq * F + t) * H + kv * (H / K) + in) * D + j] *
            (double)k[((seq * S + s) * K + kv) * D + j];
@@ -289,6 +330,14 @@ test_bias_of_all(void)
     NEAR(y[i], x, 1e-6);
   }
   bench_close(&b);
+}
+
+static void
+test_bias_of_all(void)
+{
+  check_bias_of(0);
+  check_bias_of(1);
+  check_bias_of(2);
 }
 
 /* A token that sees only itself shares with its sink alone. */
