@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* upmem: UPMEM's DPUs, small multithreaded processors beside DRAM banks.
+/* upmem-dpu: UPMEM's DPUs, small multithreaded processors beside DRAM banks.
  *
  * A DPU has its rows of a matrix in MRAM.  Each tasklet takes a block of a row, moves it
  * into WRAM and multiplies it by the input, which the host has broadcast.
@@ -134,7 +134,7 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
   const nmb_mem *m = &p->hw->mem[e->resident];
   if (nmb_op_get(p->op[in->op].code)->class_ != NMB_CLASS_MAC ||
       in->place.rows_per_bank < 1)
-    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "upmem cannot run op '%s'",
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "upmem-dpu cannot run op '%s'",
                     nmb_op_get(p->op[in->op].code)->name);
   const work w = work_of(p, e, in);
   const double cycles = step ? stepped(e, &w) : closed(e, &w);
@@ -181,7 +181,7 @@ NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
     .kind = "model",
-    .name = "upmem",
+    .name = "upmem-dpu",
     .version = "1",
     .summary = "DPUs: a multithreaded pipeline and a DMA engine beside each DRAM bank",
     .source = "Gomez-Luna et al., IEEE Access 2022, doi 10.1109/ACCESS.2022.3174101; Hyun et "
