@@ -30,7 +30,7 @@ struct nmb_run {
   int nopt;
   nmb__values metrics, stats;
   nmb_run *keep; /* see nmb__run_keep */
-  void *kept_list;
+  void *kept_list[NMB__NKEEP];
   bool lenient;
 };
 
@@ -124,12 +124,12 @@ nmb_alloc(nmb_run *run, size_t count, size_t size)
 }
 
 void **
-nmb__run_keep(nmb_run *run, nmb_run **own)
+nmb__run_keep(nmb_run *run, nmb__keep what, nmb_run **own)
 {
   if (!run->keep)
     run->keep = nmb__run_open(NULL);
   *own = run->keep;
-  return &run->kept_list;
+  return &run->kept_list[what];
 }
 
 size_t

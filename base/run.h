@@ -47,10 +47,11 @@ NMB_API size_t nmb__run_bytes(const nmb_run *); /* arena in use */
 NMB_API size_t nmb__run_mark(nmb_run *);
 NMB_API void nmb__run_release(nmb_run *, size_t mark);
 
-/* A place for things that are read once a run and then only looked up, such as tables
- * of files: gives the address of the head of a list, and in *own the arena that its
- * items live in.  They stay until the run is closed. */
-NMB_API void **nmb__run_keep(nmb_run *, nmb_run **own);
+/* A place for things that are found once a run and then only looked up, such as tables
+ * of files: gives the address of the head of a list of that kind, and in *own the arena
+ * that its items live in.  They stay until the run is closed. */
+typedef enum nmb__keep { NMB__KEEP_DRAM, NMB__KEEP_ATTACC, NMB__NKEEP } nmb__keep;
+NMB_API void **nmb__run_keep(nmb_run *, nmb__keep, nmb_run **own);
 
 /* Aborts with a message: for our own bugs and for memory that ran out. */
 NMB_API void nmb__panic(const char *fmt, ...) NMB_PRINTF(1, 2);

@@ -135,36 +135,102 @@ static const nmb_cause cause_of[NMB__ATT_NCMD] = {
     [NMB__ATT_PRE] = NMB_CAUSE_ROW,     [NMB__ATT_ACT] = NMB_CAUSE_ROW,
     [NMB__ATT_PREA] = NMB_CAUSE_REFRESH, [NMB__ATT_REF] = NMB_CAUSE_REFRESH};
 
+/* A run of requests, by its numbers: heads, positions and elements of an attention, or
+ * rows, bursts and vectors of a product. */
+typedef struct work {
+  nmb__att_timing t;
+  bool product;
+  int64_t n[3];
+} work;
+
+/* What has been executed: instructions of one group ask for the same run again. */
+typedef struct known {
+  struct known *next;
+  work w;
+  nmb__att_result r;
+} known;
+
+static bool
+same_work(const work *a, const work *b)
+{
+  /* ints and an enum of their size: no padding */
+  return !memcmp(&a->t, &b->t, sizeof a->t) && a->product == b->product &&
+         !memcmp(a->n, b->n, sizeof a->n);
+}
+
+static void
+execute(nmb_run *run, const work *w, nmb__att_hook *hook, void *arg, nmb__att_result *r)
+{
+  const size_t mark = nmb__run_mark(run);
+  nmb__att_list list = {0};
+  if (w->product)
+    nmb__att_gemv(run, w->t.level, w->n[0], w->n[1], w->n[2], &list);
+  else
+    nmb__att_attention(run, w->t.level, w->n[0], w->n[1], w->n[2], &list);
+  nmb__att_execute(&w->t, &list, hook, arg, r);
+  if (!hook) /* who watches may have allocated */
+    nmb__run_release(run, mark);
+}
+
+static const nmb__att_result *
+result_of(nmb_run *run, const work *w, nmb__att_hook *hook, void *arg)
+{
+  nmb_run *own;
+  known **head = (known **)nmb__run_keep(run, NMB__KEEP_ATTACC, &own);
+  known *k = *head;
+  while (k && !same_work(&k->w, w))
+    k = k->next;
+  if (k && !hook)
+    return &k->r;
+  if (!k) {
+    k = NMB_NEW(own, known, 1);
+    *k = (known){.next = *head, .w = *w};
+    *head = k;
+  }
+  execute(run, w, hook, arg, &k->r);
+  return &k->r;
+}
+
+static nmb_status
+work_of(nmb_run *run, const nmb_prog *p, const nmb_insn *in, group *g, bool *any, work *w)
+{
+  const nmb_engine *e = &p->hw->engine[in->engine];
+  const nmb_place *l = &in->place;
+  *w = (work){.t = timing(e)};
+  *any = true;
+  if (find_group(p, in, g)) {
+    const nmb_space s = nmb_op_space(p, g->op[0]);
+    const int64_t stack = (int64_t)nmb_param_get(e, "stack-channels");
+    const int64_t n = p->hw->mem[e->resident].channels / stack;
+    const int64_t stacks = n > 0 ? n : 1;
+    const int64_t v[3] = {(s.b * s.m + stacks - 1) / stacks, s.n, s.k};
+    memcpy(w->n, v, sizeof v);
+    return share_of(run, p, in, g);
+  }
+  const int64_t v[3] = {l->rows_per_bank, l->bursts, l->vectors};
+  memcpy(w->n, v, sizeof v);
+  w->product = true;
+  *any = nmb_op_get(p->op[in->op].code)->class_ == NMB_CLASS_MAC && v[0] > 0 && v[1] > 0;
+  return NMB_OK;
+}
+
 nmb_status
 nmb__att_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
               bool *done, double *cycles)
 {
-  const nmb_engine *e = &p->hw->engine[in->engine];
-  const nmb_place *l = &in->place;
-  const nmb__att_timing t = timing(e);
-  const int64_t stack = (int64_t)nmb_param_get(e, "stack-channels");
-  const int64_t channels = p->hw->mem[e->resident].channels;
-  nmb__att_list list = {0};
-  nmb__att_result r;
   group g = {.share = 1, .first = true};
+  work w;
   memset(cycles, 0, NMB_NCAUSE * sizeof *cycles);
-  *done = false;
-  if (find_group(p, in, &g)) {
-    const nmb_space s = nmb_op_space(p, g.op[0]);
-    const int64_t stacks = channels / stack > 0 ? channels / stack : 1;
-    NMB_TRY(share_of(run, p, in, &g));
-    nmb__att_attention(run, t.level, (s.b * s.m + stacks - 1) / stacks, s.n, s.k, &list);
-  } else if (nmb_op_get(p->op[in->op].code)->class_ == NMB_CLASS_MAC &&
-             l->rows_per_bank > 0 && l->bursts > 0)
-    nmb__att_gemv(run, t.level, l->rows_per_bank, l->bursts, l->vectors, &list);
-  if (list.n == 0)
+  NMB_TRY(work_of(run, p, in, &g, done, &w));
+  *done = *done && w.n[0] > 0 && w.n[2] > 0;
+  if (!*done)
     return NMB_OK;
-  observer o = {.watch = watch, .level = t.level};
-  nmb__att_execute(&t, &list, watch && g.first ? on_command : NULL, &o, &r);
-  if (watch && g.first)
+  observer o = {.watch = watch, .level = w.t.level};
+  const bool seen = watch && g.first;
+  const nmb__att_result *r = result_of(run, &w, seen ? on_command : NULL, &o);
+  if (seen)
     flush(&o);
   for (int i = 0; i < NMB__ATT_NCMD; i++)
-    cycles[cause_of[i]] += g.share * (double)r.time[i];
-  *done = true;
+    cycles[cause_of[i]] += g.share * (double)r->time[i];
   return NMB_OK;
 }

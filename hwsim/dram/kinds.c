@@ -119,7 +119,7 @@ nmb_status
 nmb_dram_open(nmb_run *run, const char *kind, const char *set, const nmb_dram **out)
 {
   nmb_run *own;
-  opened **head = (opened **)nmb__run_keep(run, &own);
+  opened **head = (opened **)nmb__run_keep(run, NMB__KEEP_DRAM, &own);
   set = set ? set : "";
   for (opened *o = *head; o; o = o->next)
     if (!strcmp(o->kind, kind) && !strcmp(o->set, set)) {
