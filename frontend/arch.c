@@ -448,6 +448,9 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   NMB_TRY(nmb__holds_resolve(b, i, &holds));
   if (holds & NMB__HOLDS_MIXER)
     NMB_TRY(nmb__mixer_resolve(b, &l->mixer));
+  l->mixer.first = l->mixer.kind == NMB__MIX_RWKV7 && i == 0;
+  if (l->mixer.first)
+    l->mixer.v_rank = 0;
   if (holds & NMB__HOLDS_ATTN)
     NMB_TRY(attention_resolve(b, i, &l->attn));
   NMB_TRY(nmb__layer_extras(b, i, l));

@@ -45,8 +45,7 @@ state(maker *m, const char *name, int rank, const int64_t *dim)
   return tensor(m, name, NMB_ROLE_STATE, NMB_DT_F32, 0, rank, dim);
 }
 
-/* An op with a state that it updates in place: its input `at`. */
-static nmb_id
+nmb_id
 stateful(maker *m, nmb_opcode code, int nin, const nmb_id *in, int at, nmb_id out)
 {
   const nmb_tensor *s = &m->p->tensor[in[at]];

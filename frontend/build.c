@@ -671,6 +671,8 @@ static nmb_id
 feed_forward(maker *m, nmb_id x, nmb_id h, nmb_id routing)
 {
   const nmb__layer *l = m->l;
+  if (nmb__is_rwkv(&l->mixer))
+    return nmb__build_channels(m, x);
   if (!l->moe.experts)
     return network(m, "ffn", NMB__W_FFN, &l->ffn, x);
   if (l->beside)
@@ -687,7 +689,8 @@ mixing(maker *m, nmb_id x)
 {
   if (!m->l->mixer.kind)
     return attention(m, x);
-  const nmb_id y = nmb__build_mixer(m, x);
+  const nmb_id y =
+      nmb__is_rwkv(&m->l->mixer) ? nmb__build_rwkv(m, x) : nmb__build_mixer(m, x);
   if (!m->l->attn.heads)
     return y;
   return op2(m, NMB_OP_ADD, y, attention(m, x), act2(m, "o", m->T, m->a->hidden));
@@ -785,6 +788,19 @@ block_begin(maker *m, const char *name)
   m->pos = m->factors = NMB_NONE;
 }
 
+/* RWKV-7: the first layer's values go from block to block beside the hidden state. */
+static bool
+carries(const nmb__arch *a)
+{
+  return a->nlayer > 1 && a->layer[0].mixer.first;
+}
+
+static nmb_id
+joined(maker *m, nmb_id h, nmb_id values)
+{
+  return op2(m, NMB_OP_CONCAT, h, values, act2(m, "h", m->T, 2 * m->a->hidden));
+}
+
 static void
 block_embed(maker *m)
 {
@@ -807,6 +823,8 @@ block_embed(maker *m)
   }
   if (a->embed_norm)
     h = hidden_norm(m, "embed.norm", h);
+  if (carries(a)) /* the first layer's values come to stand there */
+    h = joined(m, h, h);
   nmb_block_ends(m->p, m->block, NMB_NONE, h);
 }
 
@@ -818,12 +836,22 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
   block_begin(m, block_name(m->l));
   if (m->l->moe.experts)
     NMB_TRY(routing_add(m, spec, number, &routing));
-  const nmb_id in = act2(m, "h", m->T, m->a->hidden);
-  nmb_id h = layer(m, in, routing);
-  if (m->l->scalar)
-    h = op2(m, NMB_OP_MUL, h, vector(m, "layer.scalar", 1),
-            act2(m, "h", m->T, m->a->hidden));
-  nmb_block_ends(m->p, m->block, in, h);
+  const int64_t H = m->a->hidden;
+  const nmb__mixer *t = &m->l->mixer;
+  if (!carries(m->a)) {
+    const nmb_id in = act2(m, "h", m->T, H);
+    nmb_id h = layer(m, in, routing);
+    if (m->l->scalar)
+      h = op2(m, NMB_OP_MUL, h, vector(m, "layer.scalar", 1), act2(m, "h", m->T, H));
+    nmb_block_ends(m->p, m->block, in, h);
+    return NMB_OK;
+  }
+  const nmb_id in = act2(m, "h", m->T, 2 * H);
+  const nmb_id h = split(m, in, 0, H, act2(m, "h", m->T, H));
+  if (!t->first)
+    m->carried = split(m, in, H, H, act3(m, "carried", m->T, t->heads, t->dv));
+  const nmb_id out = layer(m, h, routing);
+  nmb_block_ends(m->p, m->block, in, joined(m, out, m->carried));
   return NMB_OK;
 }
 
@@ -835,8 +863,11 @@ block_head(maker *m)
   const nmb__arch *a = m->a;
   m->l = &a->layer[a->nlayer - 1];
   block_begin(m, "head");
-  const nmb_id in = act2(m, "h", m->T, a->hidden);
-  const nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, a->hidden));
+  const int64_t width = a->hidden * (carries(a) ? 2 : 1);
+  const nmb_id in = act2(m, "h", m->T, width);
+  nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, width));
+  if (carries(a))
+    last = split(m, last, 0, a->hidden, act2(m, "last", m->batch, a->hidden));
   const nmb_id x =
       norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
   const nmb_id w =

@@ -12,6 +12,7 @@ typedef struct maker {
   const nmb__arch *a;
   const nmb__layer *l;
   nmb_id block, pos, factors;
+  nmb_id carried; /* RWKV-7: the first layer's values */
   int64_t batch, fresh, T;
 } maker;
 
@@ -27,6 +28,7 @@ typedef struct maker {
 #define linear(...) nmb__mk_linear(__VA_ARGS__)
 #define scaled(...) nmb__mk_scaled(__VA_ARGS__)
 #define pointwise(...) nmb__mk_pointwise(__VA_ARGS__)
+#define stateful(...) nmb__mk_stateful(__VA_ARGS__)
 
 nmb_id tensor(maker *, const char *name, nmb_role, nmb_dtype, int group, int rank,
               const int64_t *dim);
@@ -50,4 +52,10 @@ void scaled(maker *, nmb_id t, double scale);
 
 /* What the state mixer of the layer adds to the hidden state, from its normed input. */
 nmb_id nmb__build_mixer(maker *, nmb_id x);
+/* The same of RWKV, and what its network adds. */
+nmb_id nmb__build_rwkv(maker *, nmb_id x);
+nmb_id nmb__build_channels(maker *, nmb_id x);
+/* An op with a state that it updates in place: its input `at`. */
+nmb_id nmb__mk_stateful(maker *, nmb_opcode, int nin, const nmb_id *in, int at,
+                        nmb_id out);
 #endif

@@ -15,6 +15,8 @@ nmb__state_elements(const nmb__mixer *t)
 {
   if (!t->kind)
     return 0;
+  if (nmb__is_rwkv(t)) /* and the last input of each of the two parts */
+    return t->heads * t->dv * (t->dk + 2);
   return t->heads * t->dv * t->dk + (t->taps ? conv_channels(t) * (t->taps - 1) : 0);
 }
 
@@ -23,6 +25,10 @@ nmb__mixer_macs(const nmb__mixer *t, int64_t fresh)
 {
   if (!t->kind)
     return 0;
+  if (t->kind == NMB__MIX_RWKV4)
+    return 0; /* exponentials, no products of matrices */
+  if (t->kind == NMB__MIX_RWKV7)
+    return 4 * (double)(t->heads * t->dk * t->dv) * (double)fresh;
   const bool delta = t->kind == NMB__MIX_DELTA || t->kind == NMB__MIX_KDA;
   const double k = (double)t->dk, v = (double)t->dv, n = (double)fresh;
   double one = n * k * v * (delta ? 3 : 2);
@@ -123,12 +129,75 @@ delta(const list *s)
   matrix(s, "beta", t->heads, s->hidden, false);
 }
 
+/* Tokens are mixed with those before them by constant taps. */
+static void
+shifted(const list *s, const char *prefix, const char *letters)
+{
+  s->sink(s->to, nmb_format(s->run, "%s.shift", prefix), NMB__USE_TAPS, NMB__W_SELECT,
+          s->hidden, 2);
+  for (; *letters; letters++)
+    s->sink(s->to, nmb_format(s->run, "%s.mix.%c", prefix, *letters), NMB__USE_VECTOR,
+            NMB__W_NORM, s->hidden, 1);
+}
+
+static void
+rwkv(const list *s)
+{
+  const int64_t H = s->hidden;
+  const nmb__mixer *t = s->t;
+  const bool seven = t->kind == NMB__MIX_RWKV7;
+  const struct {
+    const char *name;
+    int64_t rank;
+    bool bias;
+  } low[] = {{"w", t->rank, true},
+             {"a", t->a_rank, true},
+             {"gate", t->gate_rank, false},
+             {"blend", t->v_rank, true}};
+  shifted(s, "mixer", seven ? "rwkvag" : "kvr");
+  matrix(s, "r", H, H, false);
+  matrix(s, "k", H, H, false);
+  matrix(s, "v", H, H, false);
+  matrix(s, "o", H, H, false);
+  if (!seven) {
+    vec(s, "decay", H);
+    vec(s, "first", H);
+    return;
+  }
+  for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+    if (low[i].rank) {
+      matrix(s, nmb_format(s->run, "%s_down", low[i].name), low[i].rank, H, false);
+      matrix(s, nmb_format(s->run, "%s_up", low[i].name), H, low[i].rank, low[i].bias);
+    }
+  vec(s, "k_k", H);
+  vec(s, "k_a", H);
+  piece(s, "zero", NMB__USE_CONSTANT, NMB__W_SELECT, t->heads, 1);
+  piece(s, "bonus", NMB__USE_TOKEN, NMB__W_NORM, t->heads, t->dk);
+  vec(s, "norm", H);
+  vec(s, "norm.bias", H);
+}
+
+void
+nmb__channel_pieces(nmb_run *run, const nmb__mixer *t, int64_t hidden,
+                    nmb__piece_sink sink, void *to)
+{
+  const list s = {run, t, sink, to, hidden};
+  const bool gate = t->kind == NMB__MIX_RWKV4;
+  shifted(&s, "ffn", gate ? "kr" : "k");
+  if (gate)
+    sink(to, "ffn.gate", NMB__USE_TOKEN, NMB__W_FFN, hidden, hidden);
+}
+
 void
 nmb__mixer_pieces(nmb_run *run, const nmb__mixer *t, int64_t hidden, nmb__piece_sink sink,
                   void *to)
 {
   const list s = {run, t, sink, to, hidden};
   const int64_t n = t->heads * t->dv;
+  if (nmb__is_rwkv(t)) {
+    rwkv(&s);
+    return;
+  }
   switch (t->kind) {
   case NMB__MIX_MAMBA: mamba(&s); break;
   case NMB__MIX_SSD:

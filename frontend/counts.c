@@ -281,6 +281,13 @@ mixer_piece(void *to, const char *name, nmb__use use, nmb__class c, int64_t rows
 }
 
 static void
+channel_piece(void *to, const char *name, nmb__use use, nmb__class c, int64_t rows,
+              int64_t cols)
+{
+  add(to, name, NMB__P_FFN, use, c, rows, cols, 1);
+}
+
+static void
 pieces_attention(list *s, int64_t H)
 {
   const nmb__attn *t = &s->l->attn;
@@ -332,6 +339,8 @@ pieces_layer(list *s, int64_t H)
   }
   if (l->mixer.kind)
     nmb__mixer_pieces(s->run, &l->mixer, H, mixer_piece, s);
+  if (nmb__is_rwkv(&l->mixer))
+    nmb__channel_pieces(s->run, &l->mixer, H, channel_piece, s);
   pieces_attention(s, H);
   if (!l->ffn.width && !l->moe.experts)
     return;
@@ -415,7 +424,7 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
 {
   for (int i = 0; i < n; i++) {
     const int64_t one = v[i].rows * v[i].cols;
-    if (v[i].use == NMB__USE_CONSTANT)
+    if (v[i].use == NMB__USE_CONSTANT || v[i].use == NMB__USE_TAPS)
       continue;
     p->part[v[i].part] += times * one * v[i].copies;
     const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
@@ -457,7 +466,7 @@ layer_params(nmb_run *run, const nmb__arch *a, int layer)
   int64_t n = 0;
   const int np = nmb__pieces(run, a, a->distinct[layer], &v);
   for (int i = 0; i < np; i++)
-    if (v[i].use != NMB__USE_CONSTANT)
+    if (v[i].use != NMB__USE_CONSTANT && v[i].use != NMB__USE_TAPS)
       n += v[i].rows * v[i].cols * v[i].copies;
   return n;
 }
@@ -545,6 +554,7 @@ uses(const setting *s, const nmb__piece *v, int64_t cached, int64_t topk)
 {
   const double T = (double)(s->spec.batch * s->spec.fresh);
   switch (v->use) {
+  case NMB__USE_TAPS:
   case NMB__USE_TOKEN: return T;
   case NMB__USE_GROUP: return T * (double)v->copies;
   case NMB__USE_ROUTED: return T * (double)topk;

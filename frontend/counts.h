@@ -27,6 +27,7 @@ typedef enum nmb__use {
   NMB__USE_CACHE,        /* a matrix, once for each cached position unless absorbed */
   NMB__USE_LOOKUP,       /* a table of which each token reads a row */
   NMB__USE_CONSTANT,     /* a vector that follows from the layer's number: no parameter */
+  NMB__USE_TAPS,         /* a constant matrix, once for each token: no parameter */
   NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;
@@ -50,6 +51,9 @@ typedef void (*nmb__piece_sink)(void *, const char *name, nmb__use, nmb__class,
                                 int64_t rows, int64_t cols);
 void nmb__mixer_pieces(nmb_run *, const nmb__mixer *, int64_t hidden, nmb__piece_sink,
                        void *to);
+/* Of its network, beyond that of others; names start with "ffn.". */
+void nmb__channel_pieces(nmb_run *, const nmb__mixer *, int64_t hidden, nmb__piece_sink,
+                         void *to);
 NMB_API int64_t nmb__state_elements(const nmb__mixer *); /* of a sequence */
 /* Of the state alone, for one sequence; projections and convolutions are weights. */
 double nmb__mixer_macs(const nmb__mixer *, int64_t fresh);

@@ -2,11 +2,11 @@ libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h fron
   frontend/fields.def frontend/families.def frontend/keys.def frontend/modules.def \
   frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c \
   frontend/mixer.c frontend/names.c frontend/build.h frontend/build.c \
-  frontend/build-mixer.c frontend/routing.c \
+  frontend/build-mixer.c frontend/build-rwkv.c frontend/routing.c \
   frontend/counts.c frontend/counts-mixer.c frontend/counts.h frontend/conserve.c
 libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storage.c \
   frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \
-  frontend/llama2bin.c frontend/rwkvbin.c \
+  frontend/llama2bin.c frontend/rwkvbin.c frontend/rwkvarch.c \
   frontend/source.h frontend/source.c frontend/gguf.def frontend/ggufarch.c \
   frontend/wnames.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
   frontend/infer.h frontend/infer.c

@@ -5,7 +5,8 @@
 #include "frontend/arch.h"
 
 static const char *const mixer_names[] = {"none",  "mamba", "ssd",
-                                          "delta", "kda",   "lightning"};
+                                          "delta", "kda",   "lightning",
+                                          "rwkv4", "rwkv7"};
 
 const char *
 nmb__mixer_name(int64_t kind)
@@ -147,6 +148,10 @@ widths_resolve(const builder *b, nmb__mixer *t)
   if (t->kind == NMB__MIX_MAMBA) {
     t->dv = t->groups = 1;
     t->heads = inner;
+  } else if (t->kind == NMB__MIX_RWKV4) { /* three numbers a channel */
+    t->heads = b->a->hidden;
+    t->dv = 1;
+    t->dk = 3;
   } else if (t->kind == NMB__MIX_LIGHTNING) { /* the heads of attention */
     t->heads = I(b, HEADS);
     if (I(b, HEAD_DIM))
@@ -165,6 +170,10 @@ widths_resolve(const builder *b, nmb__mixer *t)
     return nmb_fail(b->run, NMB_BADINPUT, b->top,
                     "a state of %ld heads of %ld x %ld, expected at least one of each",
                     (long)t->heads, (long)t->dv, (long)t->dk);
+  if (nmb__is_rwkv(t) && t->heads * t->dv != b->a->hidden)
+    return nmb_fail(b->run, NMB_BADINPUT, b->top,
+                    "heads of %ld in a hidden width of %ld, expected a divisor",
+                    (long)t->dv, (long)b->a->hidden);
   if (t->groups > t->heads || t->heads % t->groups)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MIX_GROUPS),
                     "%s is %ld, expected a divisor of the %ld heads of the state",
@@ -220,7 +229,7 @@ scales_resolve(const builder *b, nmb__mixer *t)
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
-  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 6, &t->kind));
+  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 8, &t->kind));
   NMB_TRY(widths_resolve(b, t));
   NMB_TRY(norms_resolve(b, t));
   NMB_TRY(scales_resolve(b, t));
@@ -235,6 +244,17 @@ nmb__mixer_resolve(const builder *b, nmb__mixer *t)
   t->bound = R(b, MIX_BOUND);
   if (t->kind == NMB__MIX_MAMBA) /* rank "auto": Mamba's own choice */
     t->rank = I(b, MIX_RANK) ? I(b, MIX_RANK) : (b->a->hidden + 15) / 16;
+  if (t->kind == NMB__MIX_RWKV7) {
+    t->rank = I(b, MIX_RANK);
+    t->gate_rank = I(b, MIX_GATE_RANK);
+    t->a_rank = I(b, MIX_A_RANK);
+    t->v_rank = I(b, MIX_V_RANK);
+    NMB_TRY(nmb__need(b, NMB__F_MIX_RANK));
+    NMB_TRY(nmb__need(b, NMB__F_MIX_GATE_RANK));
+    NMB_TRY(nmb__need(b, NMB__F_MIX_A_RANK));
+    if (b->a->nlayer > 1)
+      NMB_TRY(nmb__need(b, NMB__F_MIX_V_RANK));
+  }
   if (t->kind == NMB__MIX_KDA) {
     t->rank = t->dk;
     t->gate_rank = I(b, MIX_GATE_FULL) ? 0 : t->dk;

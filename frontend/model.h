@@ -108,7 +108,9 @@ enum {
   NMB__MIX_SSD,      /* Mamba-2, arXiv:2405.21060 */
   NMB__MIX_DELTA,    /* gated DeltaNet, arXiv:2412.06464 */
   NMB__MIX_KDA,      /* Kimi delta attention, arXiv:2510.26692 */
-  NMB__MIX_LIGHTNING /* arXiv:2501.08313 */
+  NMB__MIX_LIGHTNING, /* arXiv:2501.08313 */
+  NMB__MIX_RWKV4,     /* arXiv:2305.13048; these two shift tokens, in the network too */
+  NMB__MIX_RWKV7      /* arXiv:2503.14456 */
 };
 /* Norm of what the state gives: after its product with the gate, or before. */
 enum { NMB__MIXNORM_NONE, NMB__MIXNORM_AFTER, NMB__MIXNORM_BEFORE };
@@ -122,6 +124,8 @@ typedef struct nmb__mixer {
   int64_t taps, conv_bias;      /* convolution of queries, keys, values; 0 taps: none */
   int64_t bias, o_bias;         /* booleans */
   int64_t rank, gate_rank;      /* of the step (or decay) and the gate; 0: full */
+  int64_t a_rank, v_rank;       /* RWKV-7: of the rate and of the values' mixing */
+  int64_t first;                /* boolean: its values go to later layers (RWKV-7) */
   int64_t norm, norm_width;     /* columns that are normed together */
   int64_t norm_shared;          /* boolean: one weight for all of these */
   int64_t inner_norm, gate_act; /* gate_act 1: sigmoid, else silu */
@@ -129,6 +133,12 @@ typedef struct nmb__mixer {
   double bound;                 /* least logarithm of the decay; 0: none */
   double z_scale, x_scale, b_scale, c_scale, dt_scale, out_scale;
 } nmb__mixer;
+
+static inline bool
+nmb__is_rwkv(const nmb__mixer *t)
+{
+  return t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_RWKV7;
+}
 
 typedef struct nmb__ffn {
   int64_t width, act, bias;

@@ -90,8 +90,7 @@ arch_find(nmb_run *run, nmb__wmodel *m)
   if (m->file->naming == NMB__NAMES_GGUF)
     return nmb__gguf_arch(run, m->file, s, &m->arch);
   if (m->file->naming == NMB__NAMES_RWKV)
-    return nmb_fail(run, NMB_UNSUPPORTED, (nmb_loc){m->file->path, 0, 0},
-                    "RWKV layers have no graph yet");
+    return nmb__rwkv_arch(run, m->file, s, &m->arch);
   if (!m->file->config)
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){m->file->path, 0, 0},
                     "no config.json beside the file: the architecture is unknown");

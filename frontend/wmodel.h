@@ -24,6 +24,8 @@ NMB_API nmb_status nmb__wmodel_check(nmb_run *, nmb__wmodel *);
 /* Architecture of a weight file that has no config.json. */
 NMB_API nmb_status nmb__gguf_arch(nmb_run *, const nmb__wfile *, const char *name,
                                   const nmb__arch **out);
+NMB_API nmb_status nmb__rwkv_arch(nmb_run *, const nmb__wfile *, const char *name,
+                                  const nmb__arch **out);
 /* The graph's format for a stored one: the same if there is one, else one of about the
  * same bytes that machines compute with. */
 NMB_API nmb__format nmb__storage_format(nmb__storage);

@@ -35,7 +35,14 @@ typedef enum pick_kind {
   PICK_DELTA_GROUP, /* the same, then the gate, for each key head */
   PICK_DELTA_BETA,  /* of beta and step for each key head */
   PICK_HEAD_QKV,    /* of queries, keys, values for each head */
-  PICK_DECAY        /* all; the file has -exp of it */
+  PICK_DECAY,       /* all; the file has -exp of it */
+  PICK_REST,        /* all; the file has 1 minus it */
+  PICK_SIXTH0,      /* a sixth of the rows */
+  PICK_SIXTH1,
+  PICK_SIXTH2,
+  PICK_SIXTH3,
+  PICK_SIXTH4,
+  PICK_SIXTH5
 } pick_kind;
 
 typedef struct name_row {
@@ -96,7 +103,8 @@ shape_of(wanted *q)
     q->rows = t->dim[1];
     q->cols = 0;
   } else if (!strcmp(t->name, "mixer.d") || !strcmp(t->name, "mixer.dt_bias") ||
-             !strcmp(t->name, "mixer.norm"))
+             !strcmp(t->name, "mixer.norm") || !strcmp(t->name, "mixer.norm.bias") ||
+             !strcmp(t->name, "mixer.k_k") || !strcmp(t->name, "mixer.k_a"))
     q->cols = 0; /* vectors that the graph has by heads or groups */
   else if (t->rank == 2)
     q->rows = t->dim[0];
@@ -180,7 +188,14 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n};
   case PICK_ALL:
   case PICK_SLAB:
+  case PICK_REST:
   case PICK_DECAY: return (pick){0, n, n, n};
+  case PICK_SIXTH0:
+  case PICK_SIXTH1:
+  case PICK_SIXTH2:
+  case PICK_SIXTH3:
+  case PICK_SIXTH4:
+  case PICK_SIXTH5: return (pick){(kind - PICK_SIXTH0) * n, n, n, 6 * n};
   default: return l ? mixer_pick(q, &l->mixer, kind) : (pick){0, 0, 0, 0};
   }
 }
@@ -350,6 +365,8 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       matrix_read(s, slabs, &p, rows, cols, to);
     for (int64_t i = 0; row->part == PICK_DECAY && i < rows * (cols ? cols : 1); i++)
       to[i] = logf(-to[i]);
+    for (int64_t i = 0; row->part == PICK_REST && i < rows * (cols ? cols : 1); i++)
+      to[i] = 1 - to[i];
   }
   return NMB_OK;
 }
@@ -411,6 +428,25 @@ slopes(const nmb__wmodel *m, int64_t heads, int64_t layer, float *out)
     out[h] = (float)(-nmb__alibi_slope(h, heads) * share);
 }
 
+/* Weights that no file has; false for others.  Taps of a shift: what came before less
+ * what is. */
+static bool
+constant(const nmb__wmodel *m, const nmb_tensor *t, int64_t layer, float *out)
+{
+  const int64_t n = nmb_tensor_count(t);
+  if (!strcmp(t->name, "mixer.slopes"))
+    slopes(m, n, layer, out);
+  else if (!strcmp(t->name, "mixer.shift") || !strcmp(t->name, "ffn.shift"))
+    for (int64_t i = 0; out && i < n; i++)
+      out[i] = i % 2 ? -1 : 1;
+  else if (!strcmp(t->name, "mixer.zero"))
+    for (int64_t i = 0; out && i < n; i++)
+      out[i] = 0;
+  else
+    return false;
+  return true;
+}
+
 nmb_status
 nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
                  float *out, bool *exact)
@@ -419,8 +455,7 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
   const char *first = NULL;
   nmb__storage type = NMB__NSTORAGE;
   bool found = false;
-  if (!strcmp(q.weight, "mixer.slopes")) {
-    slopes(m, nmb_tensor_count(t), layer, out);
+  if (constant(m, t, layer, out)) {
     *exact = true;
     return NMB_OK;
   }

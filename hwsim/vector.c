@@ -61,6 +61,7 @@ passes_of(const nmb_prog *p, const nmb_engine *e, nmb_id id)
     return (passes){op->nin > 1 ? 3 * (double)p->tensor[op->in[1]].dim[1] : 1, 0, 0,
                     PAR(SCALAR)};
   case NMB_OP_CONV: return (passes){(double)nmb_op_space(p, id).k, 0, 0, 0};
+  case NMB_OP_WKV: return (passes){13, 4, 0, 0}; /* as nmb_op_vecs has them */
   case NMB_OP_SCAN: { /* on each row of the state: decay, update, result, and delta */
     const double k = (double)nmb_op_space(p, id).k;
     return (passes){k * (double)(3 + nmb_op_int(op, "delta", 0)), 0, 0, 0};

@@ -234,6 +234,17 @@ eval_split(const nmb__opctx *c)
 }
 
 static nmb_status
+eval_concat(const nmb__opctx *c)
+{
+  const int64_t first = nmb_tensor_count(c->in[0]) / c->s.m, n = c->s.n, rest = n - first;
+  for (int64_t i = c->t.m0; i < c->t.m1; i++)
+    for (int64_t j = c->t.n0; j < c->t.n1; j++)
+      nmb__out(c)[i * n + j] = j < first ? nmb__in(c, 0)[i * first + j]
+                                         : nmb__in(c, 1)[i * rest + j - first];
+  return NMB_OK;
+}
+
+static nmb_status
 eval_kvappend(const nmb__opctx *c)
 {
   const nmb_tensor *cache = c->in[0];
@@ -329,6 +340,8 @@ static nmb_status (*const eval_op[NMB_NOP])(const nmb__opctx *) = {
     [NMB_OP_SELECT] = eval_select,
     [NMB_OP_CONV] = nmb__eval_conv,
     [NMB_OP_SCAN] = nmb__eval_scan,
+    [NMB_OP_WKV] = nmb__eval_wkv,
+    [NMB_OP_CONCAT] = eval_concat,
 };
 
 nmb_status

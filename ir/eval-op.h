@@ -50,6 +50,7 @@ nmb_status nmb__eval_norm(const nmb__opctx *);
 nmb_status nmb__eval_rope(const nmb__opctx *);
 nmb_status nmb__eval_conv(const nmb__opctx *);
 nmb_status nmb__eval_scan(const nmb__opctx *);
+nmb_status nmb__eval_wkv(const nmb__opctx *);
 
 /* y[m][n] = x[m][k] w[n][k]^T; ldx, ldw, ldy: elements from row to row. */
 void nmb__product(int64_t m, int64_t n, int64_t k, const float *x, int64_t ldx,

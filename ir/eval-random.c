@@ -92,6 +92,8 @@ drawing_of(const nmb_prog *p, const nmb_op *o, int j, const nmb_tensor *t)
     return (drawing){.deviation = 1};
   case NMB_OP_ROPE: /* divisors of frequencies */ return (drawing){.lo = 1, .hi = 4};
   case NMB_OP_CONV: return (drawing){.deviation = j == 2 ? 1 / sqrt(K) : bias};
+  case NMB_OP_WKV:
+    return j == 3 ? (drawing){.lo = 0.02, .hi = 1, .f = '-'} : (drawing){.deviation = 1};
   case NMB_OP_SCAN: /* decays */
     return (drawing){
         .lo = 0.02, .hi = 1, .f = strcmp(nmb_op_sym(o, "decay", ""), "alog") ? '-' : 'l'};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Reference evaluation: conv and scan, token by token, with their states in place.
+/* Reference evaluation: conv, wkv and scan, token by token, with their states in place.
  * A tile is whole sequences of some channels (conv), or units and rows of their states
  * (scan). */
 #include <math.h>
@@ -42,10 +42,49 @@ nmb__eval_conv(const nmb__opctx *c)
   return NMB_OK;
 }
 
+/* ---------------------------------------------------------------------- wkv */
+/* Sums of weights e^x and of weighted values, both times e^-top. */
+typedef struct mean {
+  double sum, weight, top;
+} mean;
+
+static mean
+mean_add(mean m, double decay, double x, double v)
+{
+  const bool empty = !(m.weight > 0); /* no token so far: any exponent will do */
+  const double top = empty || x > m.top + decay ? x : m.top + decay;
+  const double was = empty ? 0 : exp(m.top + decay - top), is = exp(x - top);
+  return (mean){was * m.sum + is * v, was * m.weight + is, top};
+}
+
+nmb_status
+nmb__eval_wkv(const nmb__opctx *c)
+{
+  const int64_t C = c->s.n, fresh = c->s.m / c->in[2]->dim[0];
+  for (int64_t b = c->t.m0 / fresh; b < c->t.m1 / fresh; b++)
+    for (int64_t ch = c->t.n0; ch < c->t.n1; ch++) {
+      const float *from = nmb__in(c, 2) + (b * C + ch) * 3;
+      float *to = (float *)c->v->out[1] + (b * C + ch) * 3;
+      mean m = {(double)from[0], (double)from[1], (double)from[2]};
+      const double w = (double)nmb__in(c, 3)[ch], u = (double)nmb__in(c, 4)[ch];
+      for (int64_t i = b * fresh * C + ch; i < (b + 1) * fresh * C; i += C) {
+        const double k = (double)nmb__in(c, 0)[i], v = (double)nmb__in(c, 1)[i];
+        const mean y = mean_add(m, 0, u + k, v);
+        nmb__out(c)[i] = (float)(y.sum / y.weight);
+        m = mean_add(m, w, k, v);
+      }
+      to[0] = (float)m.sum;
+      to[1] = (float)m.weight;
+      to[2] = (float)m.top;
+    }
+  return NMB_OK;
+}
+
 /* --------------------------------------------------------------------- scan */
 typedef struct mixer {
   int64_t T, h, hq, hk, dv, dk;
   const float *q, *k, *v, *a, *dt, *beta;
+  const float *read, *drop; /* of delta=2 */
   bool a_wide, dt_wide; /* one for each component of a key */
   bool delta;
   char decay;          /* 'l'og, 'a', 'e'xponential of a */
@@ -67,13 +106,17 @@ mixer_of(const nmb__opctx *c)
              .k = nmb__in(c, 1),
              .v = nmb__in(c, 2),
              .a = nmb__in(c, 4),
-             .delta = nmb_op_int(c->op, "delta", 0) != 0,
+             .delta = nmb_op_int(c->op, "delta", 0) == 1,
              .decay = !strcmp(decay, "alog") ? 'e' : *decay,
              .scale = nmb_op_real(c->op, "scale", 1),
              .bound = nmb_op_real(c->op, "bound", 0)};
   const bool fixed = m.decay == 'l';
   m.dt = fixed ? NULL : nmb__in(c, 5);
-  m.beta = nmb__in(c, fixed ? 5 : 6);
+  const int next = fixed ? 5 : 6;
+  const bool apart = nmb_op_int(c->op, "delta", 0) == 2;
+  m.beta = apart ? NULL : nmb__in(c, next);
+  m.read = apart ? nmb__in(c, next) : NULL;
+  m.drop = apart ? nmb__in(c, next + 1) : NULL;
   m.a_wide = nmb_tensor_count(c->in[4]) != m.h;
   m.dt_wide = m.dt && nmb_tensor_count(c->in[5]) != m.T * m.h;
   return m;
@@ -100,10 +143,13 @@ scan_token(const mixer *m, int64_t t, int64_t head, int64_t n0, int64_t n1,
 {
   const float *q = m->q + (t * m->hq + head * m->hq / m->h) * m->dk;
   const float *k = m->k + (t * m->hk + head * m->hk / m->h) * m->dk;
+  const int64_t at = (t * m->h + head) * m->dk;
   const double beta = m->beta ? (double)m->beta[t * m->h + head] : 1;
   for (int64_t n = n0; n < n1; n++) {
     float *row = S + n * m->dk;
-    double held = 0, y = 0;
+    double held = 0, y = 0, seen = 0;
+    for (int64_t j = 0; m->read && j < m->dk; j++)
+      seen += (double)row[j] * (double)m->read[at + j];
     for (int64_t j = 0; j < m->dk; j++) {
       row[j] = (float)(keep[j] * (double)row[j]);
       held += (double)row[j] * (double)k[j];
@@ -111,7 +157,8 @@ scan_token(const mixer *m, int64_t t, int64_t head, int64_t n0, int64_t n1,
     const double v = (double)m->v[(t * m->h + head) * m->dv + n];
     const double u = beta * (m->delta ? v - held : v);
     for (int64_t j = 0; j < m->dk; j++) {
-      row[j] = (float)((double)row[j] + u * (double)k[j]);
+      const double less = m->drop ? seen * (double)m->drop[at + j] : 0;
+      row[j] = (float)((double)row[j] + u * (double)k[j] - less);
       y += (double)row[j] * (double)q[j];
     }
     o[(t * m->h + head) * m->dv + n] = (float)(m->scale * y);

@@ -58,6 +58,7 @@ made(const nmb_prog *p, const nmb__work *w, nmb_id id, nmb_id tensor, int device
     return a == NMB__HEADS && even_heads(&p->tensor[tensor], devices) ? a : NMB__WHOLE;
   case NMB_OP_TOPK:
   case NMB_OP_PICK:
+  case NMB_OP_CONCAT:
   case NMB_OP_COMBINE: return NMB__WHOLE;
   case NMB_OP_GLINEAR:
   case NMB_OP_EMBED: return NMB__PARTS;
@@ -119,6 +120,8 @@ nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
   case NMB_OP_SCAN: /* equal shares of its columns are shares of its heads */
     return (s != NMB__HEADS && s != NMB__COLS) || scan_heads(p, o, i) % devices != 0 ||
            p->tensor[o->in[3]].dim[1] % devices != 0;
+  case NMB_OP_CONCAT: return true; /* of whole rows */
+  case NMB_OP_WKV:
   case NMB_OP_CONV: return s != NMB__HEADS && s != NMB__COLS;
   case NMB_OP_KVAPPEND:
     return s != NMB__HEADS || p->tensor[o->in[0]].dim[2] % devices != 0;

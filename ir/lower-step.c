@@ -447,6 +447,21 @@ scan_operands(walker *k, nmb_insn *in, const opinfo *o)
 }
 
 static bool
+wkv_operands(walker *k, nmb_insn *in, const opinfo *o)
+{
+  const nmb_tile *t = &in->tile;
+  const int64_t C = o->s.n, W = o->s.k;
+  const int64_t fresh = o->s.m / k->p->tensor[o->op->in[2]].dim[0];
+  const int64_t s0 = t->m0 / fresh, s1 = t->m1 / fresh;
+  return value(k, in, o, 0, C, t->m0, t->m1, t->n0, t->n1) &&
+         value(k, in, o, 1, C, t->m0, t->m1, t->n0, t->n1) &&
+         value(k, in, o, 2, C * W, s0, s1, t->n0 * W, t->n1 * W) &&
+         run_of(k, in, o, 3, t->n0, t->n1) && run_of(k, in, o, 4, t->n0, t->n1) &&
+         value(k, in, o, 5, C, t->m0, t->m1, t->n0, t->n1) &&
+         value(k, in, o, 6, C * W, s0, s1, t->n0 * W, t->n1 * W);
+}
+
+static bool
 operands(walker *k, nmb_insn *in, const opinfo *o)
 {
   switch (o->op->code) {
@@ -458,6 +473,7 @@ operands(walker *k, nmb_insn *in, const opinfo *o)
   case NMB_OP_PV: return attention_operands(k, in, o);
   case NMB_OP_CONV: return conv_operands(k, in, o);
   case NMB_OP_SCAN: return scan_operands(k, in, o);
+  case NMB_OP_WKV: return wkv_operands(k, in, o);
   case NMB_OP_EMBED:
   case NMB_OP_PERMUTE:
   case NMB_OP_SELECT:
@@ -819,7 +835,7 @@ walk_tokens(walker *k)
   for (int i = 0; i < k->w->nop && any->op->code == NMB_OP_SPLIT; i++)
     any = &k->o[i];
   int64_t m0, m1, b0 = 0, b1 = 1;
-  const int64_t tm = any->op->code == NMB_OP_CONV ? 0 : k->map.tile_m;
+  const int64_t tm = any->op->code == NMB_OP_CONV || any->op->code == NMB_OP_WKV ? 0 : k->map.tile_m;
   const int64_t heads = common_heads(k);
   const int64_t N = nmb__cuts_n(k->w) && k->map.tile_n > 0 ? any->s.n : 0;
   part_of(k->step, NMB_AXIS_BATCH, any->s.m, &m0, &m1);

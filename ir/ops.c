@@ -111,6 +111,7 @@ nmb_op_in_place(const nmb_op *o, int output)
   case NMB_OP_SPLIT: return 0;
   case NMB_OP_CONV: return output == 1 ? 1 : NMB_NONE;
   case NMB_OP_SCAN: return output == 1 ? 3 : NMB_NONE;
+  case NMB_OP_WKV: return output == 1 ? 2 : NMB_NONE;
   default: return NMB_NONE;
   }
 }
@@ -166,6 +167,9 @@ nmb_op_space(const nmb_prog *p, nmb_id id)
   case NMB_OP_CONV: /* w [C,W] */
     w = &p->tensor[o->in[2]];
     return (nmb_space){1, nmb_tensor_count(y) / w->dim[0], w->dim[0], w->dim[1]};
+  case NMB_OP_WKV: /* state [B,C,3] */
+    w = &p->tensor[o->in[2]];
+    return (nmb_space){1, nmb_tensor_count(y) / w->dim[1], w->dim[1], w->dim[2]};
   case NMB_OP_SCAN: { /* state [B,h,dv,dk] */
     const nmb_tensor *s = &p->tensor[o->in[3]];
     return (nmb_space){s->dim[0] * s->dim[1], y->dim[0] / s->dim[0], s->dim[2],
@@ -235,6 +239,7 @@ vec_cost(nmb_opcode c)
   case NMB_OP_ACT: return 4;
   case NMB_OP_GLU: return 5;
   case NMB_OP_COMBINE: return 2;
+  case NMB_OP_WKV: return 17; /* 4 exponentials, 2 maxima, 5 sums, 5 products, a division */
   default: return 1;
   }
 }

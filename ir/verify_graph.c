@@ -381,8 +381,9 @@ check_scan(const ctx *c)
   const int64_t T = q->dim[0];
   const bool fixed = !strcmp(nmb_op_sym(c->o, "decay", ""), "log");
   NMB_TRY(want_choice_of(c, "decay", (const char *const[]){"log", "a", "alog"}, 3));
-  NMB_TRY(want_int(c, "delta", 0, 1));
-  NMB_TRY(want_int(c, "chunk", 0, 65536));
+  NMB_TRY(want_int(c, "delta", 0, 2));
+  const int64_t delta = nmb_op_int(c->o, "delta", 0);
+  NMB_TRY(want_int(c, "chunk", 0, delta == 2 ? 0 : 65536));
   NMB_TRY(want_rank(c, "the state", s, 4));
   for (int i = 0; i < 2; i++) {
     const nmb_tensor *x = c->in[i];
@@ -395,16 +396,46 @@ check_scan(const ctx *c)
                T % s->dim[0], 0));
   NMB_TRY(want_matrix(c, "v", v, T, s->dim[1] * s->dim[2]));
   NMB_TRY(want_decay(c, "elements of a", c->in[4], 1));
-  if (!fixed) {
-    NMB_TRY(want_range(c, "inputs", c->o->nin, 6, 7));
-    NMB_TRY(want_decay(c, "elements of dt", c->in[5], T));
-  } else
-    NMB_TRY(want_range(c, "inputs", c->o->nin, 5, 6));
   const int beta = fixed ? 5 : 6;
-  if (c->o->nin > beta)
+  NMB_TRY(want_range(c, "inputs", c->o->nin, delta == 2 ? beta + 2 : beta,
+                     delta == 2 ? beta + 2 : beta + 1));
+  if (!fixed)
+    NMB_TRY(want_decay(c, "elements of dt", c->in[5], T));
+  if (delta == 2)
+    for (int i = beta; i < beta + 2; i++)
+      NMB_TRY(want_matrix(c, i > beta ? "drop" : "read", c->in[i], T,
+                          s->dim[1] * s->dim[3]));
+  else if (c->o->nin > beta)
     NMB_TRY(want_matrix(c, "beta", c->in[beta], T, s->dim[1]));
   NMB_TRY(want_matrix(c, "the output", c->out[0], T, s->dim[1] * s->dim[2]));
   return want_state(c, 3);
+}
+
+static nmb_status
+check_wkv(const ctx *c)
+{
+  const nmb_tensor *k = c->in[0], *s = c->in[2];
+  NMB_TRY(want_rank(c, "the state", s, 3));
+  NMB_TRY(want(c, "numbers of a channel of the state", s->dim[2], 3));
+  NMB_TRY(want_matrix(c, "k", k, k->dim[0], s->dim[1]));
+  NMB_TRY(want_matrix(c, "v", c->in[1], k->dim[0], s->dim[1]));
+  NMB_TRY(want(c, "rows left over after an equal share for each sequence",
+               k->dim[0] % s->dim[0], 0));
+  for (int i = 3; i < 5; i++)
+    NMB_TRY(want(c, i > 3 ? "elements of u" : "elements of w", nmb_tensor_count(c->in[i]),
+                 s->dim[1]));
+  NMB_TRY(want_matrix(c, "the output", c->out[0], k->dim[0], s->dim[1]));
+  return want_state(c, 2);
+}
+
+static nmb_status
+check_concat(const ctx *c)
+{
+  const nmb_tensor *a = c->in[0], *b = c->in[1], *y = c->out[0];
+  NMB_TRY(want(c, "rows of b", b->dim[0], a->dim[0]));
+  NMB_TRY(want_rank(c, "the output", y, 2));
+  return want_matrix(c, "the output", y, a->dim[0],
+                     (nmb_tensor_count(a) + nmb_tensor_count(b)) / a->dim[0]);
 }
 
 /* Sequences, positions and KV heads of `cache`; nh heads of T rows on the query
@@ -600,7 +631,8 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_PERMUTE] = check_permute, [NMB_OP_COMBINE] = check_combine,
     [NMB_OP_SELECT] = check_select,   [NMB_OP_CONV] = check_conv,
     [NMB_OP_PICK] = check_pick,
-    [NMB_OP_SCAN] = check_scan,
+    [NMB_OP_SCAN] = check_scan,     [NMB_OP_WKV] = check_wkv,
+    [NMB_OP_CONCAT] = check_concat,
 };
 
 /* ------------------------------------------------------------------ tensors */

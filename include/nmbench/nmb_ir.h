@@ -250,7 +250,7 @@ typedef struct nmb_place {
                              that are not padded share pages.  0: rows_per_bank * pages */
 } nmb_place;
 
-#define NMB_MAXOPND 9
+#define NMB_MAXOPND 10
 #define NMB_INSN_MAP(X)                                                        \
   X(EXEC, "exec", "one op over one tile")                                      \
   X(COPY, "copy", "a value from one memory to another")                        \
@@ -355,7 +355,7 @@ typedef struct nmb_space {
 } nmb_space;
 /* linear (1,T,N,K); hlinear (h,T,N,K); glinear (E, largest load, N, K);
  * qk (u,g,S,d); softmax (u,g,S,1); pv (u,g,dv,S); conv (1,T,C,W); scan (B*h, new, dv,
- * dk); others (1, rows, last dim, 1)
+ * dk); wkv (1,T,C,3); others (1, rows, last dim, 1)
  * with rows = product of all dimensions of the output but the last, for rank 3
  * activations [T,h,d]: (1, T, h*d, 1). */
 NMB_API nmb_space nmb_op_space(const nmb_prog *, nmb_id op);

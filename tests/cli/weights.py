@@ -2,8 +2,10 @@
 # Models in weight files against recorded numbers: logits (atol 1e-4 + rtol 1e-4 in fp32),
 # greedy tokens, tokenisation, perplexity.  Usage: weights.py NMBENCH SHARED
 import csv
+import glob
 import json
 import os
+import struct
 import subprocess
 import sys
 
@@ -103,5 +105,20 @@ for model in sys.stdin.read().split():
     if model == 'stories260K':
         checked += logits_check(f'{folder}/stories260K.bin', model, 'F32')
         text_check(f'{folder}/stories260K.bin')
+for path in sorted(glob.glob(f'{shared}/weights/rwkv/*.bin')):
+    name = os.path.basename(path).removesuffix('-FP32.bin')
+    if name.startswith('expected'):
+        continue
+    for p in json.load(open(f'{shared}/reference/{name}.json'))['prompts']:
+        o = run('logits', path, '--tokens', words(p['tokens']), '--json')
+        for i, want in enumerate(p['logits_each_position'] if o else []):
+            close(f'{name} position {i}', o['logits'][i], want)
+            checked += 1
+        with open(f'{shared}/weights/rwkv/expected-logits-{name[10:]}.bin', 'rb') as f:
+            if o and p['prompt'] == '"in':
+                close(f'{name} published', o['logits'][-1], struct.unpack('<256f', f.read()))
+        o = run('generate', path, '-p', p['prompt'], '-n', str(len(p['greedy'])), '--json')
+        if o and (o['tokens'] != p['greedy'] or o['prompt_tokens'] != p['tokens']):
+            fail(f'{name} generates {o["tokens"]}, expected {p["greedy"]}')
 print(f'{checked} rows of logits compared, {bad} failures')
 sys.exit(bad != 0 or checked == 0)

@@ -583,6 +583,132 @@ test_scan(void)
   check_scan((mixer){13, 2, 2, 2, 3, 4, false, false, false, false, "log", 0});
 }
 
+/* RWKV-7's step as one matrix for each token: with M_t = diag(w_t) - read_t drop_t^T the
+ * state is S0 M_1 .. M_T and a sum of v_s k_s^T M_(s+1) .. M_T. */
+static void
+times_step(const bench *b, int row, int head, int h, int d, double *x)
+{
+  const int at = (row * h + head) * d;
+  double seen = 0;
+  for (int j = 0; j < d; j++)
+    seen += x[j] * (double)b->in[6][at + j];
+  for (int j = 0; j < d; j++)
+    x[j] = x[j] * exp((double)b->in[4][head] * (double)b->in[5][at + j]) -
+           seen * (double)b->in[7][at + j];
+}
+
+static void
+test_read_drop(void)
+{
+  enum { B = 2, F = 7, H = 2, D = 4, V = 3, T = B * F };
+  float was[B * H * V * D];
+  bench b = bench_open(NMB_OP_SCAN, B, F, 1);
+  bench_in(&b, NMB_ROLE_ACT, DIMS(T, H, D));
+  bench_in(&b, NMB_ROLE_ACT, DIMS(T, H, D));
+  bench_in(&b, NMB_ROLE_ACT, DIMS(T, H, V));
+  float *state = bench_in(&b, NMB_ROLE_STATE, DIMS(B, H, V, D));
+  float *a = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(H));
+  for (int i = 0; i < H; i++)
+    a[i] = -0.5f - fabsf(a[i]);
+  for (int i = 0; i < 3; i++) {
+    float *x = bench_in(&b, NMB_ROLE_ACT, DIMS(T, H, D));
+    for (int j = 0; i == 0 && j < T * H * D; j++)
+      x[j] = fabsf(x[j]);
+  }
+  const float *o = bench_out(&b, NMB_DT_F32, DIMS(T, H, V));
+  bench_in_place(&b, 3);
+  bench_attr(&b, NMB_SYM("decay", "a"));
+  bench_attr(&b, NMB_INT("delta", 2));
+  memcpy(was, state, sizeof was);
+  bench_run(&b);
+  CU_ASSERT_EQUAL(nmb_op_macs(b.p, b.id, NULL), 4 * T * H * V * D);
+  for (int i = 0; i < T * H * V; i++) {
+    const int n = i % V, head = i / V % H, row = i / V / H, seq = row / F;
+    double all[D] = {0};
+    for (int s = -1; s <= row - seq * F; s++) { /* -1: what was before */
+      double x[D];
+      for (int j = 0; j < D; j++) {
+        const int at = (seq * F + s) * H + head;
+        x[j] = s < 0 ? (double)was[((seq * H + head) * V + n) * D + j]
+                     : (double)b.in[2][at * V + n] * (double)b.in[1][at * D + j];
+      }
+      for (int t = s + 1; t <= row - seq * F; t++)
+        times_step(&b, seq * F + t, head, H, D, x);
+      for (int j = 0; j < D; j++)
+        all[j] += x[j];
+    }
+    double y = 0;
+    for (int j = 0; j < D; j++)
+      y += all[j] * (double)b.in[0][(row * H + head) * D + j];
+    NEAR(o[i], y, 1e-5);
+  }
+  memcpy(state, was, sizeof was);
+  bench_tiles(&b, 1, F, 2);
+  bench_close(&b);
+}
+
+/* Against the sum over all tokens before: their weights are e^(k_s + (t-1-s) w), the
+ * token's own e^(u+k). */
+static void
+check_wkv(double top)
+{
+  enum { B = 2, F = 9, C = 4 };
+  bench b = bench_open(NMB_OP_WKV, B, F, 0);
+  float *k = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, C));
+  const float *v = bench_in(&b, NMB_ROLE_ACT, DIMS(B * F, C));
+  float *state = bench_in(&b, NMB_ROLE_STATE, DIMS(B, C, 3));
+  float *w = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(C));
+  const float *u = bench_in(&b, NMB_ROLE_WEIGHT, DIMS(C));
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(B * F, C));
+  bench_in_place(&b, 2);
+  memset(state, 0, B * C * 3 * sizeof *state);
+  for (int i = 0; i < B * F * C; i++)
+    k[i] = (float)(top + 3 * (double)k[i]);
+  for (int i = 0; i < C; i++)
+    w[i] = -fabsf(w[i]);
+  bench_run(&b);
+  for (int i = 0; i < B * F * C; i++) {
+    const int c = i % C, t = i / C % F;
+    double sum = 0, weight = 0;
+    for (int ago = 0; ago <= t; ago++) {
+      const int j = i - ago * C;
+      const double e = exp((double)k[j] - top +
+                           (ago ? (ago - 1) * (double)w[c] : (double)u[c]));
+      sum += e * (double)v[j];
+      weight += e;
+    }
+    NEAR(y[i], sum / weight, 1e-5);
+  }
+  memset(state, 0, B * C * 3 * sizeof *state);
+  bench_tiles(&b, 1, F, 3);
+  bench_close(&b);
+}
+
+static void
+test_wkv(void)
+{
+  check_wkv(0);
+  check_wkv(300); /* beyond what a float's exponential can be */
+  check_wkv(-900);
+}
+
+static void
+test_concat(void)
+{
+  enum { T = 4, N = 3, M = 5 };
+  bench b = bench_open(NMB_OP_CONCAT, 1, T, 0);
+  const float *x = bench_in(&b, NMB_ROLE_ACT, DIMS(T, N));
+  const float *z = bench_in(&b, NMB_ROLE_ACT, DIMS(T, 1, M));
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(T, N + M));
+  bench_run(&b);
+  for (int t = 0; t < T; t++) {
+    CU_ASSERT_EQUAL(memcmp(y + t * (N + M), x + t * N, N * sizeof *x), 0);
+    CU_ASSERT_EQUAL(memcmp(y + t * (N + M) + N, z + t * M, M * sizeof *z), 0);
+  }
+  bench_tiles(&b, 1, 3, N + M);
+  bench_close(&b);
+}
+
 UNIT_MAIN("mixing",
           {"an indexer picks keys", test_pick},
           {"a bias that is that of all heads", test_bias_of_all},
@@ -591,4 +717,7 @@ UNIT_MAIN("mixing",
           {"a sink takes part of the sum and gives no value", test_sink},
           {"a bias goes by head and token", test_bias},
           {"convolution over the past, in one step or many", test_conv},
-          {"a scan is its chunked form of matrix products", test_scan})
+          {"a scan is its chunked form of matrix products", test_scan},
+          {"a scan that reads and drops is a product of matrices", test_read_drop},
+          {"wkv is a mean over all that came before", test_wkv},
+          {"concat puts rows side by side", test_concat})
