@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "harness/cmd.h"
 #include "nmbench/nmb_dram.h"
 
@@ -151,6 +152,28 @@ conf_of(nmb__cli *cli, nmb_dramctl *conf)
 }
 
 static nmb_status
+run_trace(nmb__cli *cli, stamps *s, nmb_dramctl *conf, nmb_dramstats *r, json_t **out)
+{
+  nmb_run *run = cli->run;
+  const char *file = nmb__cli_text(cli, "trace");
+  size_t len;
+  nmb_dram_trace t;
+  const char *text = nmb__read_file(run, file, &len);
+  if (!text)
+    return NMB_IO;
+  NMB_TRY(nmb_dram_trace_parse(run, s->d, file, text, len, &t));
+  conf->columns = nmb__cli_count(cli, "n") > 0 ? conf->columns : 0;
+  NMB_TRY(nmb_dramctl_run(run, s->d, conf, nmb_dram_trace_next, &t, NULL, NULL, stamp, s,
+                          r));
+  *out = result_json(s, r);
+  json_object_set_new(*out, "workload", json_string("trace"));
+  json_object_set_new(*out, "trace", json_string(file));
+  json_object_set_new(*out, "requests", json_integer(t.n));
+  json_object_set_new(*out, "wrapped_addresses", json_integer(t.wrapped));
+  return NMB_OK;
+}
+
+static nmb_status
 measure(nmb__cli *cli, stamps *s, json_t **out)
 {
   nmb_run *run = cli->run;
@@ -163,6 +186,8 @@ measure(nmb__cli *cli, stamps *s, json_t **out)
     return list_kinds(run, out);
   NMB_TRY(conf_of(cli, &conf));
   NMB_TRY(nmb_dram_open(run, kind, set_text(cli), &s->d));
+  if (nmb__cli_text(cli, "trace"))
+    return run_trace(cli, s, &conf, &r, out);
   NMB_TRY(nmb_dram_bench_start(run, s->d, nmb__cli_text(cli, "workload"), &bench));
   NMB_TRY(nmb_dramctl_run(run, s->d, &conf, nmb_dram_bench_next, &bench, NULL, NULL,
                           stamp, s, &r));
@@ -222,7 +247,9 @@ static const nmb__flag flags[] = {
     {"kind", 'k', "KIND", "text", NULL, "kind of DRAM; absent: lists them"},
     {"workload", 'w', "NAME", "seq_bgi|seq_row|random|same_bank|bank_rr|rw_mix",
      "seq_bgi", "which requests"},
-    {"n", 'n', "N", "int", "20000", "column commands"},
+    {"trace", 0, "FILE", "text", NULL,
+     "requests of a load/store trace as Ramulator reads it, in place of a workload"},
+    {"n", 'n', "N", "int", "20000", "column commands; of a trace: all if absent"},
     {"policy", 0, "POLICY", "open|closed_cap1|closed_cap4", "open",
      "leave rows open, or close them after that many accesses"},
     {"refresh", 0, "MODE", "none|allbank|perbank", "none", "of the DRAM"},
@@ -253,7 +280,9 @@ const nmb__command nmb__cmd_dram = {
         "one "
         "bank each time, bank_rr of bank after bank; rw_mix is seq_bgi in turns of 16 "
         "reads "
-        "and 16 writes.",
+        "and 16 writes.\n\n"
+        "A trace has a request a line: 'LD 0x1f80', 'ST 8064', 'R 0,0,1,2,17,3' (a number "
+        "for each level, row and column) or '0x1f80 R'.",
     .example = "nmbench dram --kind DDR4_3200AA --workload random --policy closed_cap1",
     .flags = flags,
     .facts = facts,

@@ -112,6 +112,9 @@ NMB_API int64_t nmb__dramch_raw(const nmb_dramch *, nmb_id cmd, int bank);
 /* The first tick from `t` on that has the right edge. */
 int64_t nmb__dramch_edge(const nmb_dramch *, nmb_id cmd, int bank, int64_t t);
 
+/* Transaction k of the channel in the order column, rank, sid, group, bank, row. */
+void nmb__dram_flat(const nmb_dram_info *, int64_t k, nmb_dramreq *out);
+
 /* Reads, evaluates, compiles. */
 NMB_API nmb_status nmb__dram_load(nmb_run *, nmb_run *own, const char *path,
                                   const char *text, size_t len, const char *kind,

@@ -56,10 +56,16 @@ split(const nmb_dram_info *o, int64_t k, const int order[6], nmb_dramreq *out)
   out->column = at[COLUMN];
 }
 
+void
+nmb__dram_flat(const nmb_dram_info *o, int64_t k, nmb_dramreq *out)
+{
+  static const int flat[6] = {COLUMN, RANK, SID, GROUP, BANK, ROW};
+  split(o, k, flat, out);
+}
+
 bool
 nmb_dram_bench_next(void *bench, int64_t k, nmb_dramreq *out)
 {
-  static const int flat[6] = {COLUMN, RANK, SID, GROUP, BANK, ROW};
   /* pseudo-channels first; ranks are other levels */
   static const int pseudo[6] = {RANK, GROUP, COLUMN, SID, BANK, ROW};
   static const int groups[6] = {GROUP, COLUMN, RANK, SID, BANK, ROW};
@@ -69,11 +75,11 @@ nmb_dram_bench_next(void *bench, int64_t k, nmb_dramreq *out)
   const char *rank = o->level_name[NMB_DRAM_RANK];
   *out = (nmb_dramreq){0};
   switch (b->workload) {
-  case SEQ_ROW: split(o, k, flat, out); break;
+  case SEQ_ROW: nmb__dram_flat(o, k, out); break;
   case RANDOM: {
     const uint64_t lines = (uint64_t)o->banks * (uint64_t)o->rows * (uint64_t)o->columns;
     b->x = b->x * 6364136223846793005u + 1442695040888963407u;
-    split(o, (int64_t)((b->x >> 33) % lines), flat, out);
+    nmb__dram_flat(o, (int64_t)((b->x >> 33) % lines), out);
     break;
   }
   case SAME_BANK: out->row = k % o->rows; break;

@@ -200,6 +200,16 @@ NMB_API nmb_status nmb_dram_bench_start(nmb_run *, const nmb_dram *, const char 
                                         nmb_dram_bench *out);
 NMB_API bool nmb_dram_bench_next(void *bench, int64_t k, nmb_dramreq *out);
 
+/* Requests of a text in the forms of Ramulator's traces (docs/dram.md), NMB_BADINPUT with
+ * the line.  nmb_dram_trace_next is the source, with the struct as its argument. */
+typedef struct nmb_dram_trace {
+  int64_t n, wrapped; /* wrapped: addresses beyond the channel, taken modulo its size */
+  nmb_dramreq *v;
+} nmb_dram_trace;
+NMB_API nmb_status nmb_dram_trace_parse(nmb_run *, const nmb_dram *, const char *file,
+                                        const char *text, size_t len, nmb_dram_trace *out);
+NMB_API bool nmb_dram_trace_next(void *trace, int64_t k, nmb_dramreq *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -42,6 +42,46 @@ run dram --kind LPDDR5_6400 --refresh perbank -n 2000 --json
 expect 0 "per-bank refresh"
 says out '"REFpb"'
 
+# traces: the same requests in every form; seq_row is flat
+i=0
+while [ $i -lt 300 ]; do echo "LD $((i * 64))"; i=$((i + 1)); done >"$tmp/flat.trace"
+run dram --kind DDR4_3200AA --workload seq_row -n 300 --json
+flat=$(sed -n 's/^ *"cycles": \([0-9]*\),*$/\1/p' "$tmp/out")
+run dram --kind DDR4_3200AA --trace "$tmp/flat.trace" --json
+expect 0 "a trace"
+[ $((flat - 40)) -lt "$(sed -n 's/^ *"cycles": \([0-9]*\),*$/\1/p' "$tmp/out")" ] ||
+  fail "the trace ends before the workload"
+fact requests 300
+fact RD 300
+printf 'LD 0x0 # first\n\nST 0x40\n' >"$tmp/a.trace"
+printf 'R 0,0,0,0,0,0\nW 0,0,0,0,0,1\n' >"$tmp/b.trace"
+printf '0x0 R\r\n64 W\r\n' >"$tmp/c.trace"
+for f in a b c; do
+  run dram --kind DDR4_3200AA --trace "$tmp/$f.trace" --stamps
+  expect 0 "trace $f"
+  grep -E '^ *[0-9]+  ' "$tmp/out" >"$tmp/$f.stamps"
+  grep -Eq ' WR +0:0:0:0:0$' "$tmp/$f.stamps" || fail "trace $f: no write"
+  cmp "$tmp/a.stamps" "$tmp/$f.stamps" || fail "trace $f differs"
+done
+bad()
+{
+  printf 'LD 0x40\n%s\n' "$1" >"$tmp/bad.trace"
+  run dram --kind DDR4_3200AA --trace "$tmp/bad.trace"
+  expect 2 "trace: $1"
+  says err "bad.trace:2"
+  says err "$2"
+}
+bad 'LX 0x40' "found 'LX'"
+bad 'LD' "and 0 more words"
+bad 'LD -1' 'expected an address'
+bad 'LD 0xg' 'expected an address'
+bad 'LD 0x10000000000000000' 'over 64 bits'
+bad 'R 0,0,9,0,0,0' 'BankGroup: found 9, expected less than 4'
+bad 'R 0,0,0,0' 'expected a comma'
+: >"$tmp/bad.trace"
+run dram --kind DDR4_3200AA --trace "$tmp/bad.trace"
+says err 'has no requests'
+
 rows=$srcdir/../shared/validation/dram_microbench.csv
 if [ -f "$rows" ]; then
   # every sixth: the ledger has them all
