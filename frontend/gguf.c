@@ -52,7 +52,7 @@ take(cursor *c, uint64_t n, const char *what, const uint8_t **out)
 static nmb_status
 take32(cursor *c, const char *what, uint32_t *v)
 {
-  const uint8_t *b;
+  const uint8_t *b = NULL;
   NMB_TRY(take(c, 4, what, &b));
   *v = nmb__le32(b);
   return NMB_OK;
@@ -61,7 +61,7 @@ take32(cursor *c, const char *what, uint32_t *v)
 static nmb_status
 take64(cursor *c, const char *what, uint64_t *v)
 {
-  const uint8_t *b;
+  const uint8_t *b = NULL;
   NMB_TRY(take(c, 8, what, &b));
   *v = nmb__le64(b);
   return NMB_OK;
@@ -72,7 +72,7 @@ static nmb_status
 take_name(cursor *c, const char *what, const char **out)
 {
   uint64_t n;
-  const uint8_t *b;
+  const uint8_t *b = NULL;
   NMB_TRY(take64(c, what, &n));
   if (n > 65535)
     return nmb_fail(c->run, NMB_BADINPUT, (nmb_loc){c->file, 0, 0},
@@ -123,7 +123,7 @@ number(const uint8_t *b, uint32_t type, nmb__meta *m)
 static nmb_status
 skip(cursor *c, uint32_t type, uint64_t n, const char *key, int depth)
 {
-  const uint8_t *b;
+  const uint8_t *b = NULL;
   const uint64_t least = type < NVALUE && value_bytes[type] ? value_bytes[type]
                          : type == V_TEXT                   ? 8
                                                             : 12;
