@@ -2,6 +2,7 @@
 /* Stored quantisations -> rows of floats.  Every part is checked against the others when
  * a source is opened; reading trusts them. */
 #include "frontend/source.h"
+#include "ir/formats.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -430,10 +431,10 @@ fp4_row(const nmb__source *s, int64_t row, float *out)
   const uint8_t *b = s->t->data + row * (k / 2);
   for (int64_t g = 0; g < groups; g++) {
     const int64_t at = (row / n * s->scale_rows + row % n) * groups + g;
-    const float d = s->scale->type == NMB__ST_U8 ? nmb__e8m0(s->scale->data[at])
+    const float d = s->scale->type == NMB__ST_U8 ? nmb__e8m0_value(s->scale->data[at])
                                                  : element(s->scale, at) * s->factor;
     for (int64_t i = g * s->block_cols; i < (g + 1) * s->block_cols; i++)
-      out[i] = nmb__fp4(b[i / 2] >> 4 * (i % 2) & 15u) * d;
+      out[i] = nmb__mini_value(NMB__MINI_E2M1, b[i / 2] >> 4 * (i % 2) & 15u) * d;
   }
 }
 
@@ -535,7 +536,7 @@ levels_row(const nmb__source *s, int64_t row, float *out)
     const unsigned q = i % 2 ? s->t->data[i / 2] & 15u : s->t->data[i / 2] >> 4;
     if (i / s->block_cols != last)
       d = absmax(s, last = i / s->block_cols);
-    out[j] = (s->levels ? element(s->levels, q) : nmb__nf4(q)) * d;
+    out[j] = (s->levels ? element(s->levels, q) : nmb__nf4_values()[q & 15]) * d;
   }
 }
 

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/formats.h"
+
 uint16_t
 nmb__le16(const uint8_t *b)
 {
@@ -39,76 +41,10 @@ nmb__lefloat(const uint8_t *b)
   return bits_float(nmb__le32(b));
 }
 
-float
-nmb__half(uint16_t h)
-{
-  const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, e = h >> 10 & 31u, m = h & 1023u;
-  if (e == 31)
-    return bits_float(sign | 0x7f800000u | m << 13);
-  if (e)
-    return bits_float(sign | (e + 112) << 23 | m << 13);
-  const float tiny = (float)m * 0x1p-24f;
-  return sign ? -tiny : tiny;
-}
-
-/* A small float of `ebits` exponent and `mbits` mantissa bits without specials. */
-static float
-minifloat(unsigned v, int ebits, int mbits)
-{
-  const unsigned m = v & ((1u << mbits) - 1), e = v >> mbits & ((1u << ebits) - 1);
-  const int bias = (1 << (ebits - 1)) - 1;
-  const float x = e ? ldexpf((float)(m + (1u << mbits)), (int)e - bias - mbits)
-                    : ldexpf((float)m, 1 - bias - mbits);
-  return v >> (ebits + mbits) & 1 ? -x : x;
-}
-
-float
-nmb__e4m3(uint8_t v)
-{
-  return (v & 0x7f) == 0x7f ? bits_float((uint32_t)(v & 0x80) << 24 | 0x7fc00000u)
-                            : minifloat(v, 4, 3);
-}
-
 static float
 e5m2(uint8_t v)
 {
-  return nmb__half((uint16_t)(v << 8)); /* the upper half of a binary16 */
-}
-
-float
-nmb__e8m0(uint8_t v)
-{
-  return v == 255 ? bits_float(0x7fc00000u) : ldexpf(1, (int)v - 127);
-}
-
-float
-nmb__fp4(unsigned code)
-{
-  static const float table[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
-                                  -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-  return table[code & 15];
-}
-
-float
-nmb__nf4(unsigned code)
-{
-  static const float table[16] = {-1.0f,
-                                  -0.6961928009986877f,
-                                  -0.5250730514526367f,
-                                  -0.39491748809814453f,
-                                  -0.28444138169288635f,
-                                  -0.18477343022823334f,
-                                  -0.09105003625154495f,
-                                  0.0f,
-                                  0.07958029955625534f,
-                                  0.16093020141124725f,
-                                  0.24611230194568634f,
-                                  0.33791524171829224f,
-                                  0.44070982933044434f,
-                                  0.5626170039176941f,
-                                  0.7229568362236023f,
-                                  1.0f};
-  return table[code & 15];
+  return nmb__f16_value((uint16_t)(v << 8)); /* the upper half of a binary16 */
 }
 
 /* ----------------------------------------------------------- plain numbers */
@@ -128,7 +64,7 @@ double_of(uint64_t u)
 }
 
 PLAIN(f32, 4, nmb__lefloat(b))
-PLAIN(f16, 2, nmb__half(nmb__le16(b)))
+PLAIN(f16, 2, nmb__f16_value(nmb__le16(b)))
 PLAIN(bf16, 2, bits_float((uint32_t)nmb__le16(b) << 16))
 PLAIN(f64, 8, double_of(nmb__le64(b)))
 PLAIN(u8, 1, *b)
@@ -139,41 +75,41 @@ PLAIN(u32, 4, nmb__le32(b))
 PLAIN(i32, 4, (int32_t)nmb__le32(b))
 PLAIN(u64, 8, nmb__le64(b))
 PLAIN(i64, 8, (int64_t)nmb__le64(b))
-PLAIN(e4m3, 1, nmb__e4m3(*b))
+PLAIN(e4m3, 1, nmb__mini_value(NMB__MINI_E4M3, *b))
 PLAIN(e5m2, 1, e5m2(*b))
-PLAIN(e8m0, 1, nmb__e8m0(*b))
+PLAIN(e8m0, 1, nmb__e8m0_value(*b))
 
 /* Two to a byte, low nibble first. */
 static void
 decode_f4(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++) {
-    y[2 * i] = nmb__fp4(b[i] & 15u);
-    y[2 * i + 1] = nmb__fp4(b[i] >> 4);
+    y[2 * i] = nmb__mini_value(NMB__MINI_E2M1, b[i] & 15u);
+    y[2 * i + 1] = nmb__mini_value(NMB__MINI_E2M1, b[i] >> 4);
   }
 }
 
 /* Four to three bytes, the first in the lowest bits. */
 static void
-six_bits(const uint8_t *b, int64_t n, float *y, int ebits, int mbits)
+six_bits(const uint8_t *b, int64_t n, float *y, nmb__mini kind)
 {
   for (int64_t i = 0; i < n; i++, b += 3)
     for (int k = 0; k < 4; k++)
-      y[4 * i + k] = minifloat(
-          ((unsigned)b[0] | (unsigned)b[1] << 8 | (unsigned)b[2] << 16) >> 6 * k & 63u,
-          ebits, mbits);
+      y[4 * i + k] = nmb__mini_value(
+          kind,
+          ((unsigned)b[0] | (unsigned)b[1] << 8 | (unsigned)b[2] << 16) >> 6 * k & 63u);
 }
 
 static void
 decode_e2m3(const uint8_t *b, int64_t n, float *y)
 {
-  six_bits(b, n, y, 2, 3);
+  six_bits(b, n, y, NMB__MINI_E2M3);
 }
 
 static void
 decode_e3m2(const uint8_t *b, int64_t n, float *y)
 {
-  six_bits(b, n, y, 3, 2);
+  six_bits(b, n, y, NMB__MINI_E3M2);
 }
 
 /* --------------------------------------------------------- blocks of 32 */
@@ -181,7 +117,7 @@ static void
 decode_q4_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 18, y += 32) {
-    const float d = nmb__half(nmb__le16(b));
+    const float d = nmb__f16_value(nmb__le16(b));
     for (int j = 0; j < 16; j++) {
       y[j] = (float)((b[2 + j] & 15) - 8) * d;
       y[j + 16] = (float)((b[2 + j] >> 4) - 8) * d;
@@ -193,7 +129,7 @@ static void
 decode_q4_1(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 20, y += 32) {
-    const float d = nmb__half(nmb__le16(b)), m = nmb__half(nmb__le16(b + 2));
+    const float d = nmb__f16_value(nmb__le16(b)), m = nmb__f16_value(nmb__le16(b + 2));
     for (int j = 0; j < 16; j++) {
       y[j] = (float)(b[4 + j] & 15) * d + m;
       y[j + 16] = (float)(b[4 + j] >> 4) * d + m;
@@ -213,7 +149,7 @@ static void
 decode_q5_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 22, y += 32) {
-    const float d = nmb__half(nmb__le16(b));
+    const float d = nmb__f16_value(nmb__le16(b));
     for (int j = 0; j < 32; j++)
       y[j] = (float)(five(b + 6, nmb__le32(b + 2), j) - 16) * d;
   }
@@ -223,7 +159,7 @@ static void
 decode_q5_1(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 24, y += 32) {
-    const float d = nmb__half(nmb__le16(b)), m = nmb__half(nmb__le16(b + 2));
+    const float d = nmb__f16_value(nmb__le16(b)), m = nmb__f16_value(nmb__le16(b + 2));
     for (int j = 0; j < 32; j++)
       y[j] = (float)five(b + 8, nmb__le32(b + 4), j) * d + m;
   }
@@ -233,7 +169,7 @@ static void
 decode_q8_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 34, y += 32) {
-    const float d = nmb__half(nmb__le16(b));
+    const float d = nmb__f16_value(nmb__le16(b));
     for (int j = 0; j < 32; j++)
       y[j] = (float)(int8_t)b[2 + j] * d;
   }
@@ -256,7 +192,7 @@ static void
 decode_iq4_nl(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 18, y += 32)
-    nl_row(b + 2, nmb__half(nmb__le16(b)), y);
+    nl_row(b + 2, nmb__f16_value(nmb__le16(b)), y);
 }
 
 /* Codes doubled, the scale halved: 2^(e-128) has a float for every e.  Code 8 is 0. */
@@ -281,7 +217,7 @@ decode_nvfp4(const uint8_t *b, int64_t n, float *y)
   for (int64_t i = 0; i < n; i++, b += 36)
     for (int s = 0; s < 4; s++, y += 16) {
       const uint8_t e = b[s] & 0x7f;
-      const float d = e == 0x7f ? 0 : 0.5f * nmb__e4m3(e);
+      const float d = e == 0x7f ? 0 : 0.5f * nmb__mini_value(NMB__MINI_E4M3, e);
       for (int j = 0; j < 8; j++) {
         y[j] = fp4_twice[b[4 + 8 * s + j] & 15] * d;
         y[j + 8] = fp4_twice[b[4 + 8 * s + j] >> 4] * d;
@@ -294,7 +230,7 @@ static void
 decode_q2_k(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 84) {
-    const float d = nmb__half(nmb__le16(b + 80)), m = nmb__half(nmb__le16(b + 82));
+    const float d = nmb__f16_value(nmb__le16(b + 80)), m = nmb__f16_value(nmb__le16(b + 82));
     for (int j = 0; j < 256; j++) {
       const int half = j / 128, k = j % 128 / 32, l = j % 32;
       const uint8_t s = b[8 * half + 2 * k + l / 16];
@@ -316,7 +252,7 @@ static void
 decode_q3_k(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 110) {
-    const float d = nmb__half(nmb__le16(b + 108));
+    const float d = nmb__f16_value(nmb__le16(b + 108));
     for (int j = 0; j < 256; j++) {
       const int half = j / 128, k = j % 128 / 32, l = j % 32;
       const int q =
@@ -343,7 +279,7 @@ k_scale(const uint8_t *s, int j, int *scale, int *min)
 static void
 k_block(const uint8_t *b, const uint8_t *qh, const uint8_t *qs, float *y)
 {
-  const float d = nmb__half(nmb__le16(b)), m = nmb__half(nmb__le16(b + 2));
+  const float d = nmb__f16_value(nmb__le16(b)), m = nmb__f16_value(nmb__le16(b + 2));
   for (int j = 0; j < 8; j++) {
     int scale, min;
     k_scale(b + 4, j, &scale, &min);
@@ -375,7 +311,7 @@ static void
 decode_q6_k(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 210) {
-    const float d = nmb__half(nmb__le16(b + 208));
+    const float d = nmb__f16_value(nmb__le16(b + 208));
     for (int j = 0; j < 256; j++) {
       const int half = j / 128, k = j % 128 / 32, l = j % 32;
       const uint8_t ql = b[64 * half + 32 * (k & 1) + l], qh = b[128 + 32 * half + l];
@@ -391,7 +327,7 @@ decode_iq4_xs(const uint8_t *b, int64_t n, float *y)
   for (int64_t i = 0; i < n; i++, b += 136)
     for (int s = 0; s < 8; s++, y += 32) {
       const int lo = b[4 + s / 2] >> 4 * (s % 2) & 15, hi = nmb__le16(b + 2) >> 2 * s & 3;
-      nl_row(b + 8 + 16 * s, nmb__half(nmb__le16(b)) * (float)((lo | hi << 4) - 32), y);
+      nl_row(b + 8 + 16 * s, nmb__f16_value(nmb__le16(b)) * (float)((lo | hi << 4) - 32), y);
     }
 }
 
@@ -407,7 +343,7 @@ static void
 decode_tq1_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 54) {
-    const float d = nmb__half(nmb__le16(b + 52));
+    const float d = nmb__f16_value(nmb__le16(b + 52));
     for (int k = 0; k < 5; k++)
       for (int j = 0; j < 32; j++)
         *y++ = (float)trit(b[j], k) * d;
@@ -424,7 +360,7 @@ static void
 decode_tq2_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 66) {
-    const float d = nmb__half(nmb__le16(b + 64));
+    const float d = nmb__f16_value(nmb__le16(b + 64));
     for (int j = 0; j < 64; j += 32)
       for (int k = 0; k < 4; k++)
         for (int m = 0; m < 32; m++)
@@ -436,7 +372,7 @@ static void
 decode_q1_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 18) {
-    const float d = nmb__half(nmb__le16(b));
+    const float d = nmb__f16_value(nmb__le16(b));
     for (int j = 0; j < 128; j++)
       *y++ = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
   }
@@ -446,7 +382,7 @@ static void
 decode_q2_0(const uint8_t *b, int64_t n, float *y)
 {
   for (int64_t i = 0; i < n; i++, b += 18) {
-    const float d = nmb__half(nmb__le16(b));
+    const float d = nmb__f16_value(nmb__le16(b));
     for (int j = 0; j < 64; j++)
       *y++ = (float)((b[2 + j / 4] >> 2 * (j % 4) & 3) - 1) * d;
   }

@@ -30,10 +30,4 @@ NMB_API uint16_t nmb__le16(const uint8_t *);
 NMB_API uint32_t nmb__le32(const uint8_t *);
 NMB_API uint64_t nmb__le64(const uint8_t *);
 NMB_API float nmb__lefloat(const uint8_t *);
-
-NMB_API float nmb__half(uint16_t);     /* IEEE 754 binary16 */
-NMB_API float nmb__e4m3(uint8_t);      /* bias 7, no infinities */
-NMB_API float nmb__e8m0(uint8_t);      /* 2^(e-127); 255 is NaN */
-NMB_API float nmb__fp4(unsigned code); /* E2M1: 0 .5 1 1.5 2 3 4 6 and their negatives */
-NMB_API float nmb__nf4(unsigned code); /* arXiv:2305.14314 */
 #endif

@@ -11,6 +11,7 @@
 #include "base/run.h"
 #include "frontend/source.h"
 #include "tests/unit/unit.h"
+#include "ir/formats.h"
 
 static const char *
 source(nmb_run *run, const char *path)
@@ -97,14 +98,14 @@ test_blocks(void)
 static void
 test_small_floats(void)
 {
-  CU_ASSERT_EQUAL(nmb__e4m3(0x7e), 448);
-  CU_ASSERT_EQUAL(nmb__e4m3(0x81), -0x1p-9f);
-  CU_ASSERT_TRUE(nmb__e4m3(0xff) != nmb__e4m3(0xff));
-  CU_ASSERT_EQUAL(nmb__half(0x7bff), 65504);
-  CU_ASSERT_EQUAL(nmb__half(0x8001), -0x1p-24f);
-  CU_ASSERT_EQUAL(nmb__e8m0(0), 0x1p-127f);
-  CU_ASSERT_EQUAL(nmb__fp4(13), -3);
-  CU_ASSERT_EQUAL(nmb__nf4(9), 0.16093020141124725f);
+  CU_ASSERT_EQUAL(nmb__mini_value(NMB__MINI_E4M3, 0x7e), 448);
+  CU_ASSERT_EQUAL(nmb__mini_value(NMB__MINI_E4M3, 0x81), -0x1p-9f);
+  CU_ASSERT_TRUE(nmb__mini_value(NMB__MINI_E4M3, 0xff) != nmb__mini_value(NMB__MINI_E4M3, 0xff));
+  CU_ASSERT_EQUAL(nmb__f16_value(0x7bff), 65504);
+  CU_ASSERT_EQUAL(nmb__f16_value(0x8001), -0x1p-24f);
+  CU_ASSERT_EQUAL(nmb__e8m0_value(0), 0x1p-127f);
+  CU_ASSERT_EQUAL(nmb__mini_value(NMB__MINI_E2M1, 13), -3);
+  CU_ASSERT_EQUAL(nmb__nf4_values()[9], 0.16093020141124725f);
   float y[4];
   const uint8_t six[3] = {0x1f | 0x40, 0x0e,
                           0x04}; /* codes 31, 57-32, .. low bits first */
