@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* DRAM files with random damage: the reader must answer each with a status, and what it
- * takes must run.
+/* DRAM files and traces of requests with random damage: the reader must answer each with
+ * a status, and what it takes must run.
  *
- * Seeds are the files that ship.  Damage is repeatable: arguments are the number of
+ * Seeds are the files that ship, and a trace in all its forms.  Damage is repeatable: arguments are the number of
  * tries (400) and the first seed (1). */
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +86,30 @@ use(nmb_run *run, const nmb_dram *d, uint64_t seed)
         nmb_dramch_burst(ch, c, c % nmb_dram_get(d)->banks, 1, 50, 0);
 }
 
+/* A damaged trace on a whole kind.  *taken counts those that run. */
+static bool
+trace(nmb_run *run, const nmb_dram *d, uint64_t seed, int *taken)
+{
+  static const char lines[] = "LD 0x1f80 # read\nST 8064\n\nR 0,0,0,0,0,1,2\n"
+                              "W 0,0,0,0,17,3\n0x40 R\r\n4096 W\nLD 0xffffffffffffffff\n";
+  nmb_dramctl conf = NMB_DRAMCTL_DEFAULT;
+  nmb_dram_trace t;
+  nmb_dramstats r;
+  size_t len = sizeof lines - 1;
+  char *text = nmb_alloc(run, MAXTEXT, 1);
+  memcpy(text, lines, len);
+  if (seed % 2) /* the other half has only lines that every kind takes */
+    len = (size_t)(strchr(strchr(text, '\n') + 1, '\n') - text) + 1;
+  len = damage(run, text, len);
+  if (nmb_dram_trace_parse(run, d, "fuzz", text, len, &t) != NMB_OK)
+    return *nmb_error_text(run) != 0;
+  conf.columns = t.n;
+  if (nmb_dramctl_run(run, d, &conf, nmb_dram_trace_next, &t, NULL, NULL, NULL, NULL, &r) ==
+      NMB_OK)
+    (*taken)++;
+  return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -95,7 +119,7 @@ main(int argc, char **argv)
       {"hbm3-attacc", "HBM3_5.2"}, {"hbm2-neupims", "HBM2_NeuPIMs"}};
   const long tries = argc > 1 ? atol(argv[1]) : 400;
   const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-  int taken = 0;
+  int taken = 0, traces = 0;
   for (long i = 0; i < tries; i++) {
     nmb_run *run = nmb__run_open(NULL);
     const uint64_t seed = first + (uint64_t)i;
@@ -109,6 +133,11 @@ main(int argc, char **argv)
     const char *text = nmb__read_file(run, path, &len);
     if (!text || len + 1000 > MAXTEXT)
       return 1;
+    if (nmb__dram_load(run, run, path, text, len, f[1], NULL, &d) != NMB_OK ||
+        !trace(run, d, seed, &traces)) {
+      fprintf(stderr, "seed %llu: trace\n", (unsigned long long)seed);
+      return 1;
+    }
     char *copy = nmb_alloc(run, MAXTEXT, 1);
     memcpy(copy, text, len);
     len = damage(run, copy, len);
@@ -121,6 +150,6 @@ main(int argc, char **argv)
     }
     nmb__run_close(run);
   }
-  printf("%ld files, %d taken\n", tries, taken);
-  return taken == 0 || taken == tries;
+  printf("%ld files, %d taken; %ld traces, %d taken\n", tries, taken, tries, traces);
+  return taken == 0 || taken == tries || traces == 0 || traces == tries;
 }
