@@ -1,7 +1,7 @@
 # Parsers under random damage; a fixed number of tries in make check.
 check_PROGRAMS += tests/fuzz/fuzz_machine
 TESTS += tests/fuzz/fuzz_machine
-tests_fuzz_fuzz_machine_SOURCES = tests/fuzz/fuzz_machine.c
+tests_fuzz_fuzz_machine_SOURCES = tests/fuzz/fuzz_machine.c tests/fuzz/libconfig-leak.h
 tests_fuzz_fuzz_machine_LDADD = libnmbench.la
 check_PROGRAMS += tests/fuzz/fuzz_text
 TESTS += tests/fuzz/fuzz_text
@@ -19,5 +19,5 @@ tests_fuzz_fuzz_aim_SOURCES = tests/fuzz/fuzz_aim.c
 tests_fuzz_fuzz_aim_LDADD = libnmbench.la
 check_PROGRAMS += tests/fuzz/fuzz_dram
 TESTS += tests/fuzz/fuzz_dram
-tests_fuzz_fuzz_dram_SOURCES = tests/fuzz/fuzz_dram.c
+tests_fuzz_fuzz_dram_SOURCES = tests/fuzz/fuzz_dram.c tests/fuzz/libconfig-leak.h
 tests_fuzz_fuzz_dram_LDADD = libnmbench.la
