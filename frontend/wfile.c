@@ -2,6 +2,7 @@
 /* What all weight files share: mapping, the table of tensors, its checks. */
 #include "frontend/wfile.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,26 @@ nmb__wfile_is(const char *path)
   return ends(path, ".gguf") || ends(path, ".bin") || ends(path, ".safetensors") ||
          ends(path, ".safetensors.index.json") ||
          (strchr(path, '/') && nmb__is_folder(path));
+}
+
+const char *
+nmb__wfile_named(nmb_run *run, const char *name)
+{
+  static const char *const ext[] = {"gguf", "safetensors", "bin"};
+  const char *owner = strstr(name, "--"), **files, *path;
+  if (nmb__wfile_is(name) || strchr(name, '/'))
+    return nmb__wfile_is(name) ? name : NULL;
+  char *s = nmb_strdup(run, owner ? owner + 2 : name);
+  for (char *c = s; *c; c++)
+    *c = (char)tolower((unsigned char)*c);
+  for (size_t i = 0; i < sizeof ext / sizeof *ext; i++) {
+    const int n = nmb__list_files(run, "models/weights", ext[i], &files);
+    for (int k = 0; k < n; k++)
+      if (!strcmp(files[k], s) &&
+          nmb__find_file(run, "models/weights", s, ext[i], &path) == NMB_OK)
+        return path;
+  }
+  return NULL;
 }
 
 /* "FOLDER/name" beside the file at `path`. */

@@ -68,6 +68,10 @@ NMB_API nmb_status nmb__wfile_open(nmb_run *, const char *path, nmb__wfile **out
 NMB_API void nmb__wfile_close(nmb__wfile *);
 /* Is the path one that nmb__wfile_open takes, by its name alone? */
 NMB_API bool nmb__wfile_is(const char *path);
+/* The file that a path or a name means: what nmbench's own models/weights, or that of a
+ * folder of NMB_DATA_PATH, has under the name (in any case, with or without an owner and
+ * "--" before it).  NULL: none. */
+NMB_API const char *nmb__wfile_named(nmb_run *, const char *name);
 /* NULL if there is none. */
 NMB_API const nmb__wtensor *nmb__wfile_find(const nmb__wfile *, const char *name);
 NMB_API const nmb__meta *nmb__wfile_meta(const nmb__wfile *, const char *key);

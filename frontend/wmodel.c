@@ -107,7 +107,8 @@ nmb__wmodel_open(nmb_run *run, const char *path, nmb__wmodel **out)
 {
   nmb__wmodel *m = NMB_NEW(run, nmb__wmodel, 1);
   m->layout = (nmb__layout_info){.method = "", .block_rows = 128, .block_cols = 128};
-  nmb_status s = nmb__wfile_open(run, path, &m->file);
+  const char *named = nmb__wfile_named(run, path);
+  nmb_status s = nmb__wfile_open(run, named ? named : path, &m->file);
   if (s == NMB_OK && (s = arch_find(run, m)) != NMB_OK)
     nmb__wfile_close(m->file);
   *out = s == NMB_OK ? m : NULL;

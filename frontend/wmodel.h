@@ -14,7 +14,7 @@ typedef struct nmb__wmodel {
   nmb__layout_info layout;
 } nmb__wmodel;
 
-/* path: as nmb__wfile_open takes it. */
+/* path: as nmb__wfile_open takes it, or a name that nmb__wfile_named knows. */
 NMB_API nmb_status nmb__wmodel_open(nmb_run *, const char *path, nmb__wmodel **out);
 NMB_API void nmb__wmodel_close(nmb__wmodel *);
 /* The values, for evaluation; the model is borrowed. */

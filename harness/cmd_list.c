@@ -5,6 +5,7 @@
 
 #include "base/path.h"
 #include "base/plugin.h"
+#include "frontend/wfile.h"
 #include "harness/cmd.h"
 #include "ir/machine.h"
 
@@ -76,10 +77,16 @@ files(nmb_run *run, const char *folder, const char *ext)
   return list;
 }
 
+/* Marked where the weights are there, too. */
 static json_t *
 rows_models(nmb_run *run)
 {
-  return files(run, "models", ".json");
+  json_t *list = files(run, "models", ".json"), *row;
+  size_t i;
+  json_array_foreach(list, i, row) if (nmb__wfile_named(
+      run, json_string_value(json_object_get(row, "name"))))
+    json_object_set_new(row, "summary", json_string("with weights"));
+  return list;
 }
 
 /* With their titles; what is wrong with a machine `nmbench show` tells. */

@@ -149,14 +149,14 @@ const nmb__command nmb__cmd_logits = {
     .help =
         "Evaluates the model in a weight file (GGUF, llama2.c or rwkv.cpp .bin, "
         "safetensors, an index of shards, or a folder with one of the last two and its "
-        "config.json) on the tokens, in single precision and with every weight at the "
+        "config.json; or the name of one in models/weights) on the tokens, in single precision and with every weight at the "
         "exact value that the file stores. With a machine, the step is compiled (without "
         "--pipeline by a plain one, weights in bf16) and its instructions are executed "
         "on "
         "values in the formats of their tensors.\n\n"
         "With --json: \"logits\" has a list for each position, with a number for each "
         "token of the vocabulary.",
-    .example = "nmbench logits stories260K-Q8_0.gguf --tokens 1,403,407",
+    .example = "nmbench logits stories260k --tokens 1,403,407",
     .flags = flags,
     .main = cmd_logits,
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/path.h"
 #include "frontend/infer.h"
 #include "frontend/token.h"
@@ -40,6 +41,16 @@ ids_read(job *j, const char *s)
   }
 }
 
+/* The text that goes with the weights: NAME.txt beside NAME.bin; NULL. */
+static const char *
+own_text(nmb_run *run, const char *path)
+{
+  const char *dot = strrchr(path, '.');
+  const char *text =
+      dot ? nmb_format(run, "%.*s.txt", (int)(dot - path), path) : NULL;
+  return text && !strchr(dot, '/') && nmb__is_file(text) ? text : NULL;
+}
+
 static nmb_status
 text_read(job *j)
 {
@@ -51,6 +62,8 @@ text_read(job *j)
   j->bos = (int32_t)nmb__cli_int(j->cli, "bos");
   if (list)
     return ids_read(j, list);
+  if (!file && !(file = own_text(run, j->m->file->path)))
+    return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC, "--text or --tokens is needed");
   NMB_TRY(nmb__vocab_open(run, j->m->file, nmb__cli_text(j->cli, "tokenizer"),
                           j->m->arch->vocab, &v));
   const char *text = nmb__read_file(run, file, &len);
@@ -112,8 +125,6 @@ static int
 cmd_perplexity(nmb__cli *cli)
 {
   job j = {.cli = cli};
-  if (!nmb__cli_given(cli, "text") && !nmb__cli_given(cli, "tokens"))
-    return nmb__cli_usage(cli, "--text or --tokens is needed");
   const nmb_status s = whole(&j);
   int code = nmb__exit_code(s);
   const double ppl = exp(j.nll / (double)(j.n ? j.n : 1));
@@ -130,7 +141,8 @@ cmd_perplexity(nmb__cli *cli)
 
 static const nmb__flag flags[] = {
     NMB__FLAG_JSON,
-    {"text", 0, "FILE", "file", NULL, "the text; -: standard input"},
+    {"text", 0, "FILE", "file", NULL,
+     "the text; -: standard input; NAME.txt beside the weights if absent"},
     {"tokens", 0, "LIST", "text", NULL, "the text as token ids, without BOS"},
     {"bos", 0, "ID", "int", "1", "where the vocabulary does not say it"},
     {"chunk", 0, "N", "int", "255", "tokens that are predicted together"},
@@ -149,7 +161,8 @@ const nmb__command nmb__cmd_perplexity = {
         "Cuts the text into chunks and evaluates each after a BOS, as logits does. The "
         "perplexity is exp(sum of -ln p(token | BOS and the earlier tokens of its "
         "chunk) / number of tokens).",
-    .example = "nmbench perplexity stories260K-Q4_0.gguf --text story.txt",
+    .example = "nmbench perplexity stories260k\n"
+               "nmbench perplexity stories260K-Q4_0.gguf --text story.txt",
     .flags = flags,
     .main = cmd_perplexity,
 };

@@ -37,7 +37,7 @@ open_model(job *j)
   nmb_run *run = cli->run;
   const nmb__arch *arch;
   NMB_TRY(nmb__plugins_load(run, NULL));
-  if (nmb__wfile_is(cli->arg[0])) {
+  if (nmb__wfile_named(run, cli->arg[0])) {
     NMB_TRY(nmb__wmodel_open(run, cli->arg[0], &j->file));
     arch = j->file->arch;
   } else
@@ -227,8 +227,8 @@ const nmb__command nmb__cmd_verify = {
         "Compiles a prefill step and some decode steps of a model, executes the code out of "
         "simulated memories, and compares each value with the reference evaluation of the "
         "graph in the same number formats, and the logits with those of the model in float. "
-        "MODEL is a model's name, a config.json, for which weights are drawn from the seed, or a "
-        "weight file.\n\nThe exit code is 0 if all "
+        "MODEL is a weight file, the name of one in models/weights, or any other model's "
+        "name or config.json, for which weights are drawn from the seed.\n\nThe exit code is 0 if all "
         "values agree, and that of an unverified program if a value is off, if orders that "
         "the code allows differ, or if an instruction reads what nothing wrote.",
     .example = "nmbench verify tiny.json --machine aim-gddr6 --first-diff",

@@ -101,3 +101,6 @@ dist_models_DATA = models/INDEX.tsv \
   models/stories15m.json \
   models/stories260k.json \
   models/tinyllama-1.1b-chat-v1.0.json
+weightsdir = $(pkgdatadir)/models/weights
+dist_weights_DATA = models/weights/README.md models/weights/stories260k.bin \
+  models/weights/stories260k.txt models/weights/tok512.bin

@@ -5,9 +5,16 @@ TESTS += tests/unit/test_wfile
 endif
 tests_unit_test_wfile_SOURCES = tests/unit/test_wfile.c tests/unit/unit.h
 tests_unit_test_wfile_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
+if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_stories
+TESTS += tests/unit/test_stories
+endif
+tests_unit_test_stories_SOURCES = tests/unit/test_stories.c tests/unit/unit.h
+tests_unit_test_stories_LDADD = $(UNIT_LDADD) -lm
+EXTRA_DIST += tests/data/stories260k.txt
 EXTRA_DIST += tests/data/blocks.json tests/data/blocks.py
-dist_check_SCRIPTS += tests/cli/weights.sh
-TESTS += tests/cli/weights.sh
+dist_check_SCRIPTS += tests/cli/weights.sh tests/cli/stories.sh
+TESTS += tests/cli/weights.sh tests/cli/stories.sh
 EXTRA_DIST += tests/cli/weights.py
 check_PROGRAMS += tests/fuzz/fuzz_weights
 TESTS += tests/fuzz/fuzz_weights
