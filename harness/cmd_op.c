@@ -84,10 +84,15 @@ row_json(const job *j, int i)
       nmb__json_real(r->bound), "limit", r->limit, "cycles_analytic",
       nmb__cycles_json(r->cycles_analytic), "error_analytic", nmb__json_real(r->error));
   json_object_set_new(o, "channels", json_integer(r->channels));
+  json_object_set_new(o, "transfers",
+                      json_pack("{s:o, s:o, s:o}", "time", nmb__json_real(r->transfer_s),
+                                "energy", nmb__json_real(r->transfer_j), "bytes",
+                                nmb__json_real(r->transfer_bytes)));
+  json_object_set_new(o, "time_total", nmb__json_real(r->seconds + r->transfer_s));
   if (r->host_seconds > 0) {
     json_object_set_new(o, "host_time", nmb__json_real(r->host_seconds));
     json_object_set_new(o, "speedup_over_host",
-                        nmb__json_real(r->host_seconds / r->seconds));
+                        nmb__json_real(r->host_seconds / (r->seconds + r->transfer_s)));
   }
   if (nmb__cli_flag(j->cli, "stamps"))
     json_object_set_new(o, "stamps", nmb__opstamps_json(r));
@@ -158,13 +163,16 @@ print_one(const job *j, int i)
          parts_text(run, r->time, r->ntime, "s"));
   printf("energy    %s  (%s)\n", amount(run, r->joule, "J"),
          parts_text(run, r->energy, r->nenergy, "J"));
+  if (r->transfer_s > 0)
+    printf("transfers %s, %s more, to bring operands and take the result\n",
+           amount(run, r->transfer_s, "s"), amount(run, r->transfer_j, "J"));
   nmb__opcounts_print(&r->counts, false, "commands  ");
   nmb__opcounts_print(&r->counts, true, "isr       ");
   printf("peak      %.2f%% of it reached\n", 100 * r->share);
   printf("bound     %s; most time goes to: %s\n", amount(run, r->bound, "s"), r->limit);
   if (r->host_seconds > 0)
     printf("host      %s, %.3gx of it\n", amount(run, r->host_seconds, "s"),
-           r->host_seconds / r->seconds);
+           r->host_seconds / (r->seconds + r->transfer_s));
 }
 
 static void
@@ -333,7 +341,9 @@ const nmb__command nmb__cmd_op = {
         "(one new token of each sequence against its cache), 'bmm batch= m= n= k=', "
         "'softmax rows= cols=', 'norm rows= cols=', 'gelu rows=1 cols='; each takes "
         "dtype=bf16.\n\n"
-        "Cycles are those of the engine that works, in memory or not.",
+        "Cycles, time and energy are those of the kernel on the engine that works, in memory "
+        "or not; moving its operands there from another memory, and the result back, is "
+        "shown as transfers beside them.",
     .example =
         "nmbench op 'gemv out=4096 in=4096' --machine aim-gddr6 --set refresh=off\n"
         "nmbench op 'gemv out=1024,4096 in=4096' -M aim-gddr6 --set reuse=1 --json",

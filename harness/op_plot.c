@@ -31,7 +31,7 @@ write_script(FILE *f, nmb_run *run, const nmb_hw *hw, const nmb__opspec *s,
   fprintf(f, "set output '%s'\n$t << EOD\n", pdf);
   for (int i = 0; i < s->nrow; i++) {
     nmb__opspec_row(s, i, dim);
-    fprintf(f, "%lld %.9g %.9g\n", (long long)dim[axis], 1e6 * r[i].seconds,
+    fprintf(f, "%lld %.9g %.9g\n", (long long)dim[axis], 1e6 * (r[i].seconds + r[i].transfer_s),
             1e6 * r[i].host_seconds);
   }
   fprintf(f, "EOD\nset logscale xy\nset grid\nset key top left\n");

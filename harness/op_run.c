@@ -3,6 +3,7 @@
 #include "harness/op_run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/run.h"
@@ -193,6 +194,25 @@ compile(nmb_run *run, const nmb_hw *hw, const nmb__opspec *s, int row,
   return st == NMB_OK ? nmb__pipeline_run(run, *out, &p, NULL) : st;
 }
 
+/* Engines that do several things at a time tell of one after the other. */
+static int
+by_cycle(const void *a, const void *b)
+{
+  const nmb_command *x = a, *y = b;
+  if (x->cycle != y->cycle)
+    return x->cycle < y->cycle ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+static bool
+in_order(const nmb__opresult *r)
+{
+  for (int i = 1; i < r->nstamp; i++)
+    if (r->stamp[i].cycle < r->stamp[i - 1].cycle)
+      return false;
+  return true;
+}
+
 /* Asks the engine for its commands, instruction after instruction. */
 static nmb_status
 watch(nmb_run *run, const nmb_prog *p, nmb_id engine, bool stamps, nmb__opresult *r)
@@ -207,9 +227,39 @@ watch(nmb_run *run, const nmb_prog *p, nmb_id engine, bool stamps, nmb__opresult
     *start +=
         (int64_t)llround(nmb_cost_seconds(&c) / cycle_seconds(&p->hw->engine[engine]));
   }
+  if (!in_order(r))
+    qsort(r->stamp, (size_t)r->nstamp, sizeof *r->stamp, by_cycle);
   return NMB_OK;
 }
 
+/* The latency under a simulator's settings; kernel: moving values takes no time. */
+static nmb_status
+latency(nmb_run *run, const nmb_prog *p, const char *fidelity, bool kernel, double *s)
+{
+  NMB_TRY(nmb__simulate(run, p,
+                        nmb_format(run, "event{fidelity=%s,transfers=%s}", fidelity,
+                                   kernel ? "false" : "true")));
+  *s = metric(run, "latency");
+  return NMB_OK;
+}
+
+/* What links carry, each transfer once. */
+static double
+link_bytes(const nmb_prog *p)
+{
+  double sum = 0;
+  for (int i = 0; i < p->ninsn; i++) {
+    double most = 0;
+    if (!nmb_engine_is_link(&p->hw->engine[p->insn[i].engine]))
+      continue;
+    for (int k = 0; k < p->insn[i].nopnd; k++)
+      most = fmax(most, nmb_operand_bytes(&p->insn[i].opnd[k]));
+    sum += most;
+  }
+  return sum;
+}
+
+/* Of the kernel alone, and what the transfers around it add. */
 static nmb_status
 time_all(nmb_run *run, const nmb_prog *p, const nmb__opsetup *setup, nmb__opresult *r)
 {
@@ -217,20 +267,25 @@ time_all(nmb_run *run, const nmb_prog *p, const nmb__opsetup *setup, nmb__opresu
   const nmb_engine *e = &p->hw->engine[engine];
   const double tokens = (double)p->spec.batch * (double)p->spec.fresh;
   const double tck = cycle_seconds(e);
+  double closed, all;
   r->engine = e->name;
   r->fidelity = e->impl->cycles ? setup->fidelity : "analytic";
-  NMB_TRY(nmb__simulate(run, p, "event{fidelity=analytic}"));
-  r->cycles_analytic = metric(run, "latency") / tck;
+  NMB_TRY(latency(run, p, "analytic", true, &closed));
+  NMB_TRY(latency(run, p, setup->fidelity, false, &all));
+  r->transfer_j = metric(run, "energy") * tokens;
   const int from = nmb__run_metrics(run)->n;
-  NMB_TRY(
-      nmb__simulate(run, p, nmb_format(run, "event{fidelity=%s}", setup->fidelity)));
-  r->seconds = metric(run, "latency");
+  NMB_TRY(latency(run, p, setup->fidelity, true, &r->seconds));
   r->joule = metric(run, "energy") * tokens;
+  r->transfer_j -= r->joule;
+  r->transfer_s = all - r->seconds;
+  r->transfer_bytes = link_bytes(p);
   take_parts(run, tokens, from, r);
-  NMB_TRY(
-      nmb__simulate(run, p, nmb_format(run, "bound{fidelity=%s}", setup->fidelity)));
+  NMB_TRY(nmb__simulate(
+      run, p,
+      nmb_format(run, "bound{fidelity=%s,transfers=false}", setup->fidelity)));
   r->bound = metric(run, "bound");
   r->cycles = r->seconds / tck;
+  r->cycles_analytic = closed / tck;
   r->error = r->cycles_analytic / r->cycles - 1;
   r->share = peak_seconds(p, engine) / r->seconds;
   return watch(run, p, engine, setup->stamps, r);

@@ -37,6 +37,7 @@ typedef struct nmb__opresult {
   const char *limit;    /* cause that most of the time goes to */
   double cycles, seconds, cycles_analytic, error; /* of the closed form, relative */
   double joule, share, bound, host_seconds;       /* host_seconds 0: not asked */
+  double transfer_s, transfer_j, transfer_bytes;  /* over links, on top of all above */
   int channels;                                   /* that work */
   int ntime, nenergy, nstamp;
   nmb__oppart *time, *energy;

@@ -11,6 +11,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
   nmb_cost *cost;
   double total = 0, engine = 0, memory = 0, chain = 0;
   NMB_TRY(nmb_sim_costs_at(run, p, nmb_sim_fidelity(run), &cost));
+  if (!nmb_opt_bool(run, "transfers"))
+    nmb_sim_skip_transfers(p, cost);
   for (int b = 0; b < p->nblock; b++) {
     nmb_bound k;
     NMB_TRY(nmb_sim_bound(run, p, b, cost, &k));
@@ -36,7 +38,7 @@ static const nmb_metric metrics[] = {
     {"bound_chain", "s", "less", "longest chain of dependences"},
     {0}};
 
-static const nmb_opt opts[] = {NMB_OPT_FIDELITY, {0}};
+static const nmb_opt opts[] = {NMB_OPT_FIDELITY, NMB_OPT_TRANSFERS, {0}};
 
 NMB_PLUGIN
 {

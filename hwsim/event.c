@@ -600,6 +600,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
                     "found %d engines, at most %d are simulated", p->hw->nengine,
                     MAXENGINE);
   NMB_TRY(nmb_sim_costs_at(run, p, nmb_sim_fidelity(run), &cost));
+  if (!nmb_opt_bool(run, "transfers"))
+    nmb_sim_skip_transfers(p, cost);
   for (int b = 0; b < p->nblock && !exact; b++) {
     NMB_TRY(run_block(run, p, b, cost, &block[b]));
     add(step, &block[b], (double)p->block[b].repeat);
@@ -632,7 +634,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
 static const nmb_opt opts[] = {
     {"exact", "bool", NULL, "false", "",
      "run every block of the order instead of each distinct one once"},
-    NMB_OPT_FIDELITY,
+    NMB_OPT_FIDELITY, NMB_OPT_TRANSFERS,
     {0}};
 static const nmb_metric metrics[] = {
     {"latency", "s", "less",

@@ -121,6 +121,22 @@ nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cos
 }
 
 void
+nmb_sim_skip_transfers(const nmb_prog *p, nmb_cost *cost)
+{
+  for (int i = 0; i < p->ninsn; i++) {
+    nmb_cost *c = &cost[i];
+    if (nmb_engine_is_link(&p->hw->engine[p->insn[i].engine]))
+      *c = (nmb_cost){0};
+    if (!(c->time[NMB_CAUSE_TRANSFER] > 0))
+      continue;
+    c->time[NMB_CAUSE_TRANSFER] = 0;
+    const double left = nmb_cost_seconds(c);
+    for (int m = 0; m < p->hw->nmem; m++)
+      c->mem_s[m] = c->mem_s[m] > left ? left : c->mem_s[m];
+  }
+}
+
+void
 nmb_sim_channels(const nmb_prog *p, const nmb_insn *in, int *first, int *n)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];

@@ -5,8 +5,8 @@
  * into WRAM and multiplies it by the input, which the host has broadcast.
  *   pipeline  an instruction a cycle in all, one of a tasklet every 11 cycles
  *   DMA       alpha + beta bytes cycles a block, one block at a time
- * In closed form a product takes the longer of the two, and the first block's DMA before
- * it.  Cycle fidelity follows every tasklet: a block waits for the DMA engine, then for
+ * In closed form every tasklet has a block in each round, the last round fewer; a product
+ * takes the longer of the two, and the first block's DMA before it.  Cycle fidelity follows every tasklet: a block waits for the DMA engine, then for
  * its share of the pipeline.  Instructions of a multiply-accumulate are those measured,
  * loads, stores and loop included; floating point is software.
  * PrIM: Gomez-Luna et al., IEEE Access 2022, doi 10.1109/ACCESS.2022.3174101; pipeline as
@@ -73,14 +73,33 @@ work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
 static double
 closed(const nmb_engine *e, const work *w)
 {
-  const double slow = fmax(1, PAR(DEPTH) / fmin(PAR(TASKLETS), w->blocks));
-  return w->dma + fmax(w->blocks * w->insns * slow, (w->blocks - 1) * w->dma);
+  const double rounds = floor(w->blocks / PAR(TASKLETS));
+  const double rest = w->blocks - rounds * PAR(TASKLETS); /* in the last round */
+  const double slots = rounds * fmax(PAR(TASKLETS), PAR(DEPTH)) +
+                       (rest > 0 ? fmax(rest, PAR(DEPTH)) : 0);
+  return w->dma + fmax(w->insns * slots, (w->blocks - 1) * w->dma);
+}
+
+/* Tells the watch of blocks: MRAM_READ when its DMA starts, MULTIPLY when the tasklet
+ * has it. */
+typedef struct teller {
+  const nmb_watch *watch; /* NULL: nobody asks */
+  double before;          /* cycles of the vectors before */
+} teller;
+
+static void
+tell(const teller *to, const char *name, double cycle)
+{
+  if (to->watch)
+    to->watch->command(to->watch->arg,
+                       &(nmb_command){name, (int64_t)floor(to->before + cycle) + 1, 1, 0,
+                                      -1, false});
 }
 
 /* Tasklet by tasklet: those that compute share the pipeline evenly, none faster than an
  * instruction in `depth` cycles. */
 static double
-stepped(const nmb_engine *e, const work *w)
+stepped(const nmb_engine *e, const work *w, const teller *to)
 {
   const int n = (int)PAR(TASKLETS);
   double left[MAXTASKLET] = {0}, now = 0, dma_free = 0, arrives[MAXTASKLET];
@@ -88,6 +107,7 @@ stepped(const nmb_engine *e, const work *w)
   double todo = w->blocks;
   int running = 0;
   for (int i = 0; i < n && todo > 0; i++, todo--) {
+    tell(to, "MRAM_READ", dma_free);
     dma_free += w->dma;
     arrives[i] = dma_free;
     waits[i] = true;
@@ -112,7 +132,9 @@ stepped(const nmb_engine *e, const work *w)
         running--;
         if (todo > 0) { /* the next block */
           todo--;
-          dma_free = fmax(dma_free, next) + w->dma;
+          dma_free = fmax(dma_free, next);
+          tell(to, "MRAM_READ", dma_free);
+          dma_free += w->dma;
           arrives[i] = dma_free;
           waits[i] = true;
         }
@@ -121,6 +143,7 @@ stepped(const nmb_engine *e, const work *w)
         computes[i] = true;
         left[i] = w->insns;
         running++;
+        tell(to, "MULTIPLY", next);
       }
     }
     now = next;
@@ -137,7 +160,8 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "upmem-dpu cannot run op '%s'",
                     nmb_op_get(p->op[in->op].code)->name);
   const work w = work_of(p, e, in);
-  const double cycles = step ? stepped(e, &w) : closed(e, &w);
+  const teller nobody = {0};
+  const double cycles = step ? stepped(e, &w, &nobody) : closed(e, &w);
   const double pipe = fmin(w.blocks * w.insns, cycles);
   out->time[NMB_CAUSE_COMPUTE] = w.vectors * pipe / PAR(CLOCK);
   out->time[NMB_CAUSE_BUS] = w.vectors * (cycles - pipe) / PAR(CLOCK);
@@ -169,8 +193,9 @@ cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch
   if (!watch)
     return NMB_OK;
   const work w = work_of(p, e, in);
-  watch->command(watch->arg, &(nmb_command){"MRAM_READ", 1, (int64_t)(w.vectors * w.blocks),
-                                            0, -1, true});
+  teller to = {.watch = watch};
+  for (double v = 0; v < w.vectors; v++)
+    to.before += stepped(e, &w, &to);
   watch->command(watch->arg,
                  &(nmb_command){"INSTRUCTION", 1,
                                 (int64_t)(w.vectors * w.blocks * w.insns), 0, -1, true});

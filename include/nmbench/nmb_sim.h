@@ -26,6 +26,14 @@ NMB_API nmb_status nmb_sim_costs_at(nmb_run *, const nmb_prog *, nmb_fidelity,
         "engine models in closed form, or command by command where they can"             \
   }
 NMB_API nmb_fidelity nmb_sim_fidelity(const nmb_run *);
+/* Likewise whether values move between memories in no time, as the published number of a
+ * kernel has it, and what makes it so: costs without their part `transfer`, and those of
+ * instructions of links without energy. */
+#define NMB_OPT_TRANSFERS                                                                \
+  {                                                                                      \
+    "transfers", "bool", NULL, "true", "", "count what moving values over links takes"   \
+  }
+NMB_API void nmb_sim_skip_transfers(const nmb_prog *, nmb_cost *);
 
 /* The share of its engine that an instruction occupies: channels of all channels
  * for an engine in memory, else 1.  An engine runs instructions at the same time

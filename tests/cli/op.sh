@@ -106,6 +106,29 @@ assert all(abs(r["error_analytic"]) < 0.1 for r in (one, eleven, more))
 E
 fi
 
+# values that come over a link are beside the kernel, not in it
+if command -v python3 >/dev/null; then
+  run op 'attention heads=96 kv_len=2048 batch=4' -M hbm3-attacc --json
+  python3 - "$tmp/out" <<'E' || fail "transfers of op"
+import json, math, sys
+r = json.load(open(sys.argv[1]))
+assert r["time_parts"]["transfer"] == 0 and r["transfers"]["time"] > r["time"] > 0, r
+assert r["transfers"]["bytes"] > 96 * 128 * 4 * 2 and r["transfers"]["energy"] > 0, r
+assert math.isclose(r["cycles"] * 0.769e-9, r["time"], rel_tol=1e-9), r
+assert math.isclose(r["time_total"], r["time"] + r["transfers"]["time"]), r
+E
+  run op 'gemv out=10000 in=5000 dtype=int8' -M upmem --stamps --json
+  python3 - "$tmp/out" <<'E' || fail "stamps of UPMEM"
+import json, sys
+r = json.load(open(sys.argv[1]))
+at = [s["cycle"] for s in r["stamps"]]
+assert at == sorted(at) and 1 == at[0] < at[-1] < r["cycles"], at
+reads = [s["cycle"] for s in r["stamps"] if s["command"] == "MRAM_READ"]
+assert len(reads) == r["commands"]["MRAM_READ"] == r["commands"]["MULTIPLY"] == 20
+assert abs(r["error_analytic"]) < 0.05, r["error_analytic"]
+E
+fi
+
 # -------------------------------------------------------------------------- traces
 run compile -m tinyllama-1.1b-chat-v1.0 -M aim-gddr6 --emit aim-trace -o "$tmp/p.trace" -p \
   legalize,fuse-none,dispatch-rule,map-interleave,sched-inorder,mem-bump,emit-queues
