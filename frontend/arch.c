@@ -479,6 +479,16 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   return NMB_OK;
 }
 
+/* Where choices of keys go on to the next layer. */
+static void
+choices_link(const nmb__arch *a, nmb__layer *layer)
+{
+  for (int i = 0; i + 1 < a->nlayer; i++) {
+    const nmb__index *next = &layer[i + 1].attn.index;
+    layer[i].attn.index.gives = next->heads && !next->own;
+  }
+}
+
 static void
 distinct_find(nmb_run *run, nmb__arch *a)
 {
@@ -580,6 +590,7 @@ resolve(builder *b)
   NMB_TRY(nmb__quant_resolve(b->run, &b->c, b->top, a, layer));
   if (b->c.formats)
     b->c.formats(b->c.formats_self, a, layer);
+  choices_link(a, layer);
   distinct_find(b->run, a);
   a->nwarning = b->c.nwarning;
   a->warning = b->c.warning;

@@ -482,8 +482,11 @@ attn_latent(maker *m, nmb_id x)
     kr = rope(m, &t->rope, kr, act3(m, "kr", m->T, 1, t->d_rope));
   c = append(m, "cache.c", c, 1, t->kv_rank);
   kr = append(m, "cache.kr", kr, 1, t->d_rope);
-  return mla_attend(m, q, c, kr,
-                    t->index.heads ? index_mask(m, x, latent) : NMB_NONE);
+  nmb_id chosen = NMB_NONE;
+  if (t->index.heads)
+    chosen = t->index.own ? index_mask(m, x, latent) : m->carried;
+  m->carried = t->index.gives ? chosen : NMB_NONE;
+  return mla_attend(m, q, c, kr, chosen);
 }
 
 /* What attention adds to the hidden state, from its normed input. */
@@ -788,17 +791,31 @@ block_begin(maker *m, const char *name)
   m->pos = m->factors = NMB_NONE;
 }
 
-/* RWKV-7: the first layer's values go from block to block beside the hidden state. */
+/* RWKV-7: the first layer's values go to all others. */
 static bool
 carries(const nmb__arch *a)
 {
   return a->nlayer > 1 && a->layer[0].mixer.first;
 }
 
-static nmb_id
-joined(maker *m, nmb_id h, nmb_id values)
+/* Columns beside the hidden state of what the layer takes from the one before. */
+static int64_t
+taken(const maker *m)
 {
-  return op2(m, NMB_OP_CONCAT, h, values, act2(m, "h", m->T, 2 * m->a->hidden));
+  const nmb__index *x = &m->l->attn.index;
+  return carries(m->a)           ? m->a->hidden
+         : x->heads && !x->own ? cache_length(m)
+                               : 0;
+}
+
+/* The hidden state, and beside it what goes on with it. */
+static nmb_id
+joined(maker *m, nmb_id h, nmb_id beside)
+{
+  if (beside == NMB_NONE)
+    return h;
+  const int64_t n = nmb_tensor_count(&m->p->tensor[beside]) / m->T;
+  return op2(m, NMB_OP_CONCAT, h, beside, act2(m, "h", m->T, m->a->hidden + n));
 }
 
 static void
@@ -836,22 +853,21 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
   block_begin(m, block_name(m->l));
   if (m->l->moe.experts)
     NMB_TRY(routing_add(m, spec, number, &routing));
-  const int64_t H = m->a->hidden;
+  const int64_t H = m->a->hidden, beside = taken(m);
   const nmb__mixer *t = &m->l->mixer;
-  if (!carries(m->a)) {
-    const nmb_id in = act2(m, "h", m->T, H);
-    nmb_id h = layer(m, in, routing);
-    if (m->l->scalar)
-      h = op2(m, NMB_OP_MUL, h, vector(m, "layer.scalar", 1), act2(m, "h", m->T, H));
-    nmb_block_ends(m->p, m->block, in, h);
-    return NMB_OK;
-  }
-  const nmb_id in = act2(m, "h", m->T, 2 * H);
-  const nmb_id h = split(m, in, 0, H, act2(m, "h", m->T, H));
-  if (!t->first)
-    m->carried = split(m, in, H, H, act3(m, "carried", m->T, t->heads, t->dv));
-  const nmb_id out = layer(m, h, routing);
-  nmb_block_ends(m->p, m->block, in, joined(m, out, m->carried));
+  const nmb_id in = act2(m, "h", m->T, H + beside);
+  nmb_id h = beside ? split(m, in, 0, H, act2(m, "h", m->T, H)) : in;
+  m->carried = NMB_NONE;
+  if (beside && !t->first)
+    m->carried = split(m, in, H, beside,
+                       nmb__is_rwkv(t) ? act3(m, "carried", m->T, t->heads, t->dv)
+                                       : act2(m, "carried", m->T, beside));
+  h = layer(m, h, routing);
+  if (m->l->scalar)
+    h = op2(m, NMB_OP_MUL, h, vector(m, "layer.scalar", 1), act2(m, "h", m->T, H));
+  if (t->first && !carries(m->a))
+    m->carried = NMB_NONE;
+  nmb_block_ends(m->p, m->block, in, joined(m, h, m->carried));
   return NMB_OK;
 }
 
@@ -919,9 +935,8 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->attn.index.value ? "an indexer with values"
                        : l->attn.index.block && l->attn.kv_heads % l->attn.index.heads
                            ? "an indexer with more heads than there are KV heads"
-                       : l->attn.index.heads && !l->attn.index.block &&
-                               (!l->attn.index.own || !l->attn.mla)
-                           ? "an indexer whose choice layers share"
+                       : l->attn.index.heads && !l->attn.index.block && !l->attn.mla
+                           ? "an indexer without latent attention"
                        : l->res_block        ? "attention to the sums of blocks of layers"
                        : l->ffn.act == NMB__ACT_SITU || l->moe.expert.act == NMB__ACT_SITU
                            ? "the activation SiTU-GLU"

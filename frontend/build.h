@@ -12,7 +12,8 @@ typedef struct maker {
   const nmb__arch *a;
   const nmb__layer *l;
   nmb_id block, pos, factors;
-  nmb_id carried; /* RWKV-7: the first layer's values */
+  nmb_id carried; /* what goes from block to block beside the hidden state: RWKV-7's
+                     values of the first layer, or a choice of keys; NMB_NONE: nothing */
   int64_t batch, fresh, T;
 } maker;
 

@@ -70,7 +70,8 @@ typedef struct nmb__rope {
 /* Which positions a query attends to, chosen by small heads of their own. */
 typedef struct nmb__index {
   int64_t heads, width, topk; /* heads 0: there is none */
-  int64_t own;                /* 0: the choice of an earlier layer is taken */
+  int64_t own;                /* 0: the choice of the layer before is taken */
+  int64_t gives;              /* boolean: the next layer takes this one's choice */
   int64_t adjacent;           /* pairs of the rotation, as in rope */
   int64_t block, local, init; /* topk blocks of so many keys, and the nearest and first
                                  blocks; 0: single keys */
