@@ -2,8 +2,10 @@
 /* AiM instructions on channels of GDDR6-AiM.
  *
  * Channels that get the same instructions do the same, so one of each kind is
- * stepped.  The front end's buffers are taken as large enough: it stops only for
- * instructions that hold it. */
+ * stepped.  The front end decodes an instruction a tick.  It stops for instructions that
+ * hold it, and where a channel changes between ordinary accesses and instructions, which
+ * it does not mix: until the channel has issued what came before.  Its buffers are taken
+ * as large enough. */
 #include "nmbench/nmb_aim.h"
 
 #include <math.h>
@@ -24,6 +26,7 @@ typedef enum part { PART_ROW, PART_WORK, PART_MODE, PART_REFRESH, PART_BUS } par
 typedef struct channel {
   nmb_dramch *dram;
   int alike; /* channels of this kind */
+  bool ordinary; /* its last instruction was an ordinary access */
   uint64_t mask;
 } channel;
 
@@ -35,6 +38,7 @@ typedef struct machine {
   nmb_id command[NMB_NAIM];
   int nchannel;
   channel ch[MAXCHANNEL];
+  signed char of[MAXCHANNEL]; /* the entry of ch for each channel */
   int64_t front; /* the front end goes on at this tick */
   /* the observed channel: ticks by part, and the commands that form a run */
   int64_t last, time[NMB_NCAUSE];
@@ -100,8 +104,14 @@ on_command(void *arg, int64_t tick, nmb_id cmd, int bank, int64_t row)
 static bool
 holds(nmb_aim_op op)
 {
-  return op == NMB_AIM_RD_MAC || op == NMB_AIM_RD_AF || op == NMB_AIM_RD_SBK ||
-         op == NMB_AIM_R_MEM;
+  return op == NMB_AIM_RD_MAC || op == NMB_AIM_RD_AF;
+}
+
+static bool
+is_ordinary(nmb_aim_op op)
+{
+  return op == NMB_AIM_W_MEM || op == NMB_AIM_R_MEM || op == NMB_AIM_WR_SBK ||
+         op == NMB_AIM_RD_SBK;
 }
 
 static bool
@@ -128,14 +138,39 @@ on_channel(machine *m, nmb_dramch *ch, const nmb_aim_insn *in)
   return t;
 }
 
+/* Takes the next kind of channel out of a mask. */
+static channel *
+next_kind(machine *m, uint64_t *mask)
+{
+  channel *ch = &m->ch[m->of[__builtin_ctzll(*mask)]];
+  *mask &= ~ch->mask;
+  return ch;
+}
+
+/* When the front end can hand over the instruction: it comes after the other sort's. */
+static int64_t
+admit(machine *m, const nmb_aim_insn *in)
+{
+  int64_t front = m->front;
+  for (uint64_t left = in->mask; left;) {
+    channel *ch = next_kind(m, &left);
+    if (ch->ordinary == is_ordinary(in->op))
+      continue;
+    ch->ordinary = !ch->ordinary;
+    if (nmb_dramch_now(ch->dram) + 1 > front)
+      front = nmb_dramch_now(ch->dram) + 1;
+  }
+  return front;
+}
+
 static void
 execute(machine *m, const nmb_aim_insn *in)
 {
   if (m->watch)
     m->watch->command(m->watch->arg,
                       &(nmb_command){nmb_aim_name(in->op), m->front, 1, 0, -1, true});
-  const int64_t front = m->front;
-  int64_t next = front;
+  const int64_t front = admit(m, in);
+  int64_t next = front + 1;
   if (in->op == NMB_AIM_SYNC)
     for (int i = 0; i < m->nchannel; i++)
       next = nmb_dramch_now(m->ch[i].dram) + 1 > next ? nmb_dramch_now(m->ch[i].dram) + 1
@@ -144,11 +179,9 @@ execute(machine *m, const nmb_aim_insn *in)
     m->front = next;
     return;
   }
-  for (int i = 0; i < m->nchannel; i++) {
-    if (!(m->ch[i].mask & in->mask))
-      continue;
+  for (uint64_t left = in->mask; left;) {
     m->front = front;
-    on_channel(m, m->ch[i].dram, in);
+    on_channel(m, next_kind(m, &left)->dram, in);
     next = m->front > next ? m->front : next;
   }
   m->front = next;
@@ -162,9 +195,10 @@ make_channels(machine *m, bool refresh, int channels, const nmb_aim_list *l)
   for (int64_t i = 0; i < l->n; i++) {
     const uint64_t mask = l->v[i].mask;
     used |= mask;
-    for (int c = 0; c < channels; c++)
-      if (mask >> c & 1)
-        sign[c] = (sign[c] ^ ((uint64_t)i + 1)) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    for (uint64_t left = mask; left; left &= left - 1) {
+      const int c = __builtin_ctzll(left);
+      sign[c] = (sign[c] ^ ((uint64_t)i + 1)) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    }
   }
   if (channels < MAXCHANNEL && used >> channels)
     return nmb_fail(m->run, NMB_BADINPUT, NMB_NOLOC,
@@ -174,6 +208,7 @@ make_channels(machine *m, bool refresh, int channels, const nmb_aim_list *l)
     while (k < m->nchannel && sign[channels > 0 ? c : 0] != sign[__builtin_ctzll(
                                                                 m->ch[k].mask)])
       k++;
+    m->of[c] = (signed char)k;
     m->ch[k].mask |= UINT64_C(1) << c;
     m->ch[k].alike++;
     if (k < m->nchannel)

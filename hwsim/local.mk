@@ -101,3 +101,7 @@ plugin_LTLIBRARIES += plugins/functional.la
 plugins_functional_la_SOURCES = hwsim/functional.c
 plugins_functional_la_LDFLAGS = $(PLUGIN_LDFLAGS)
 plugins_functional_la_LIBADD =
+plugin_LTLIBRARIES += plugins/cent.la
+plugins_cent_la_SOURCES = hwsim/system-cent.c hwsim/cent-block.c hwsim/cent.h
+plugins_cent_la_LDFLAGS = $(PLUGIN_LDFLAGS)
+plugins_cent_la_LIBADD = -lm

@@ -2,8 +2,8 @@
 /* The instruction set of SK hynix AiM, and channels that execute it.
  *
  * An instruction goes to the channels of a mask.  Channels work in order, each on its
- * own; RD_MAC, RD_AF, RD_SBK, R MEM, SYNC and EOC hold the front end until their
- * channels are done.  Timing is that of the DRAM kind GDDR6_AiM, docs/dram.md.
+ * own; RD_MAC, RD_AF, SYNC and EOC hold the front end, which decodes an instruction a
+ * tick, until their channels are done.  Timing is that of the DRAM kind GDDR6_AiM, docs/dram.md.
  *
  * Text, as the public AiM simulator (github.com/arkhadem/aim_simulator) reads it: an
  * instruction a line, fields with blanks or commas between, `#` begins a comment:
