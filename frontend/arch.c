@@ -105,6 +105,7 @@ mla_resolve(const builder *b, nmb__attn *t)
   t->kv_rank = I(b, KV_RANK);
   t->d_nope = I(b, D_NOPE);
   t->d_rope = I(b, D_ROPE);
+  t->latent_eps = R(b, LATENT_EPS);
   NMB_TRY(nmb__need(b, NMB__F_KV_RANK));
   NMB_TRY(nmb__need(b, NMB__F_D_NOPE));
   NMB_TRY(nmb__need(b, NMB__F_D_ROPE));
@@ -443,7 +444,11 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   else if (!I(b, NEW_DECODER) && l->place == NMB__PLACE_PARALLEL2)
     l->place = NMB__PLACE_PARALLEL;
   l->sub_norm = I(b, SUB_NORM);
-  l->res_block = I(b, RES_BLOCK);
+  if (I(b, RES_BLOCK)) {
+    l->res_block = I(b, RES_BLOCK);
+    l->res_before = (i + l->res_block - 1) / l->res_block;
+    l->res_starts = i % l->res_block == 0;
+  }
   unsigned holds;
   NMB_TRY(nmb__holds_resolve(b, i, &holds));
   if (holds & NMB__HOLDS_MIXER)
@@ -461,6 +466,10 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   if (!(holds & (NMB__HOLDS_FFN | NMB__HOLDS_DENSE | NMB__HOLDS_MOE)))
     return NMB_OK;
   NMB_TRY(nmb__choose(b, NMB__F_ACT, act_names, NMB__NACT, &dense.act));
+  if (dense.act == NMB__ACT_SITU) { /* without a number it saturates at 1 */
+    dense.limit = R(b, ACT_BETA) > 0 ? R(b, ACT_BETA) : 1;
+    dense.up_limit = R(b, ACT_LINEAR_BETA);
+  }
   NMB_TRY(routed(b, i, &moe));
   if (!(holds & NMB__HOLDS_FFN))
     moe = holds & NMB__HOLDS_MOE;

@@ -103,7 +103,7 @@ pointwise(maker *m, const char *fn, nmb_id x, nmb_id y, nmb_id out)
 }
 
 /* Without weights, over the last dimension. */
-static nmb_id
+nmb_id
 unit_norm(maker *m, const char *kind, nmb_id x, nmb_id out)
 {
   const nmb_id op = op_add(m, NMB_OP_NORM, 1, &x, out);
@@ -112,7 +112,7 @@ unit_norm(maker *m, const char *kind, nmb_id x, nmb_id out)
   return out;
 }
 
-static nmb_id
+nmb_id
 norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 {
   const bool layer =
@@ -202,7 +202,7 @@ rope_query(maker *m, nmb_id x, int64_t heads, int64_t d)
   return out;
 }
 
-static nmb_id
+nmb_id
 split(maker *m, nmb_id x, int64_t first, int64_t count, nmb_id out)
 {
   const nmb_id op = op_add(m, NMB_OP_SPLIT, 1, &x, out);
@@ -364,6 +364,16 @@ attn_plain(maker *m, nmb_id x)
   return y;
 }
 
+/* These keep the default epsilon of their class in some families' code. */
+static nmb_id
+latent_norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
+{
+  norm(m, name, x, n, out);
+  if (m->l->attn.latent_eps > 0)
+    nmb_op_attr_set(m->p, m->p->tensor[out].def, NMB_REAL("eps", m->l->attn.latent_eps));
+  return out;
+}
+
 /* Multi-head latent attention, expanded (DeepSeek-V2, arXiv:2405.04434, 2.1). */
 static nmb_id
 mla_latent(maker *m, nmb_id x)
@@ -373,7 +383,8 @@ mla_latent(maker *m, nmb_id x)
     return NMB_NONE;
   const nmb_id c = linear(m, "attn.q_down", NMB__W_MLA_DOWN, x, t->q_rank, m->a->hidden,
                           t->bias, act2(m, "q_down", m->T, t->q_rank));
-  return norm(m, "attn.q_down_norm", c, t->q_rank, act2(m, "q_latent", m->T, t->q_rank));
+  return latent_norm(m, "attn.q_down_norm", c, t->q_rank,
+                     act2(m, "q_latent", m->T, t->q_rank));
 }
 
 /* latent: NMB_NONE, or what queries are made from */
@@ -476,7 +487,7 @@ attn_latent(maker *m, nmb_id x)
       linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope, m->a->hidden,
              t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
   nmb_id c = split(m, kv, 0, t->kv_rank, act2(m, "c", m->T, t->kv_rank));
-  c = norm(m, "attn.kv_norm", c, t->kv_rank, act3(m, "c", m->T, 1, t->kv_rank));
+  c = latent_norm(m, "attn.kv_norm", c, t->kv_rank, act3(m, "c", m->T, 1, t->kv_rank));
   nmb_id kr = split(m, kv, t->kv_rank, t->d_rope, act3(m, "kr", m->T, 1, t->d_rope));
   if (t->rope.dims)
     kr = rope(m, &t->rope, kr, act3(m, "kr", m->T, 1, t->d_rope));
@@ -516,6 +527,8 @@ fn_attrs(maker *m, nmb_id op, const nmb__ffn *f)
   nmb_op_attr_set(m->p, op, NMB_SYM("fn", nmb__act_name(f->act)));
   if (f->limit > 0)
     nmb_op_attr_set(m->p, op, NMB_REAL("limit", f->limit));
+  if (f->up_limit > 0)
+    nmb_op_attr_set(m->p, op, NMB_REAL("up_limit", f->up_limit));
 }
 
 static nmb_id
@@ -708,6 +721,27 @@ add_to(maker *m, nmb_id h, nmb_id y, double skip)
   return out;
 }
 
+/* Kimi K3 (arXiv:2607.24653, section 2.2, and its published code): a sum of all that
+ * the layers of a block have added, and those of all blocks before, which attention and
+ * network read by weights of their own.  `in` has them side by side, the open sum last. */
+static nmb_id
+layer_sums(maker *m, nmb_id in, nmb_id routing)
+{
+  const nmb__layer *l = m->l;
+  const int64_t H = m->a->hidden, n = l->res_before;
+  const int64_t before = l->res_starts ? n + 1 : n; /* closed sums for the network */
+  nmb_id blocks = l->res_starts ? in : split(m, in, 0, n * H, act2(m, "blocks", m->T, n * H));
+  nmb_id x = nmb__build_attend(m, "attn", in, n, m->T);
+  nmb_id sum = mixing(m, hidden_norm(m, "attn.norm", x));
+  if (!l->res_starts)
+    sum = add(m, split(m, in, n * H, H, act2(m, "h", m->T, H)), sum);
+  const int64_t wide = (before + 1) * H;
+  x = op2(m, NMB_OP_CONCAT, blocks, sum, act2(m, "sums", m->T, wide));
+  x = nmb__build_attend(m, "ffn", x, before, m->T);
+  sum = add(m, sum, feed_forward(m, hidden_norm(m, "ffn.norm", x), x, routing));
+  return op2(m, NMB_OP_CONCAT, blocks, sum, act2(m, "h", m->T, wide));
+}
+
 /* Norms and residual paths of a layer. */
 static nmb_id
 layer(maker *m, nmb_id h, nmb_id routing)
@@ -855,6 +889,11 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
     NMB_TRY(routing_add(m, spec, number, &routing));
   const int64_t H = m->a->hidden, beside = taken(m);
   const nmb__mixer *t = &m->l->mixer;
+  if (m->l->res_block) {
+    const nmb_id sums = act2(m, "h", m->T, (m->l->res_before + 1) * H);
+    nmb_block_ends(m->p, m->block, sums, layer_sums(m, sums, routing));
+    return NMB_OK;
+  }
   const nmb_id in = act2(m, "h", m->T, H + beside);
   nmb_id h = beside ? split(m, in, 0, H, act2(m, "h", m->T, H)) : in;
   m->carried = NMB_NONE;
@@ -879,11 +918,14 @@ block_head(maker *m)
   const nmb__arch *a = m->a;
   m->l = &a->layer[a->nlayer - 1];
   block_begin(m, "head");
-  const int64_t width = a->hidden * (carries(a) ? 2 : 1);
+  const int64_t sums = m->l->res_block ? m->l->res_before + m->l->res_starts : 0;
+  const int64_t width = a->hidden * (carries(a) ? 2 : sums + 1);
   const nmb_id in = act2(m, "h", m->T, width);
   nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, width));
   if (carries(a))
     last = split(m, last, 0, a->hidden, act2(m, "last", m->batch, a->hidden));
+  if (sums)
+    last = nmb__build_attend(m, "head", last, sums, m->batch);
   const nmb_id x =
       norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
   const nmb_id w =
@@ -937,9 +979,6 @@ refuse(nmb_run *run, const nmb__arch *a)
                            ? "an indexer with more heads than there are KV heads"
                        : l->attn.index.heads && !l->attn.index.block && !l->attn.mla
                            ? "an indexer without latent attention"
-                       : l->res_block        ? "attention to the sums of blocks of layers"
-                       : l->ffn.act == NMB__ACT_SITU || l->moe.expert.act == NMB__ACT_SITU
-                           ? "the activation SiTU-GLU"
                        : l->hyper            ? "hyper-connections"
                        : l->altup || l->ple  ? "streams and embeddings of a layer"
                        : l->attn.kv_from     ? "caches that layers share"

@@ -29,6 +29,9 @@ typedef struct maker {
 #define linear(...) nmb__mk_linear(__VA_ARGS__)
 #define scaled(...) nmb__mk_scaled(__VA_ARGS__)
 #define pointwise(...) nmb__mk_pointwise(__VA_ARGS__)
+#define norm(...) nmb__mk_norm(__VA_ARGS__)
+#define unit_norm(...) nmb__mk_unit_norm(__VA_ARGS__)
+#define split(...) nmb__mk_split(__VA_ARGS__)
 #define stateful(...) nmb__mk_stateful(__VA_ARGS__)
 
 nmb_id tensor(maker *, const char *name, nmb_role, nmb_dtype, int group, int rank,
@@ -48,6 +51,11 @@ nmb_id linear(maker *, const char *name, nmb__class, nmb_id x, int64_t n, int64_
               bool bias, nmb_id out);
 /* fn(x), or fn(x) * y if there is a y. */
 nmb_id pointwise(maker *, const char *fn, nmb_id x, nmb_id y, nmb_id out);
+/* The layer's kind of norm over the last n elements; without weights, of a kind. */
+nmb_id norm(maker *, const char *name, nmb_id x, int64_t n, nmb_id out);
+nmb_id unit_norm(maker *, const char *kind, nmb_id x, nmb_id out);
+/* Columns [first, first + count) of the last dimension. */
+nmb_id split(maker *, nmb_id x, int64_t first, int64_t count, nmb_id out);
 /* Multiplies what the op that made `t` gives. */
 void scaled(maker *, nmb_id t, double scale);
 
@@ -56,6 +64,10 @@ nmb_id nmb__build_mixer(maker *, nmb_id x);
 /* The same of RWKV, and what its network adds. */
 nmb_id nmb__build_rwkv(maker *, nmb_id x);
 nmb_id nmb__build_channels(maker *, nmb_id x);
+/* Kimi K3: `blocks` values of a token and one more in x, weighed by what each of them has
+ * to do with a learned query; prefix: of the weights' names. */
+nmb_id nmb__build_attend(maker *, const char *prefix, nmb_id x, int64_t blocks,
+                         int64_t rows);
 /* An op with a state that it updates in place: its input `at`. */
 nmb_id nmb__mk_stateful(maker *, nmb_opcode, int nin, const nmb_id *in, int at,
                         nmb_id out);

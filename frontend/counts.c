@@ -311,11 +311,11 @@ pieces_attention(list *s, int64_t H)
 
 /* A query for the sums of blocks of layers, and the norm of these. */
 static void
-pieces_residuals(list *s, const char *prefix, nmb__part part, int64_t H)
+pieces_residuals(list *s, const char *prefix, nmb__part part, int64_t H, nmb__use use)
 {
-  norm(s, nmb_format(s->run, "%s.residuals.norm", prefix), part, H);
-  add(s, nmb_format(s->run, "%s.residuals.query", prefix), part, NMB__USE_VECTOR,
-      NMB__W_STREAM, H, 1, 1);
+  add(s, nmb_format(s->run, "%s.residuals.norm", prefix), part, use, NMB__W_NORM, H, 1, 1);
+  add(s, nmb_format(s->run, "%s.residuals.query", prefix), part, use, NMB__W_STREAM, H, 1,
+      1);
 }
 
 static void
@@ -330,8 +330,10 @@ pieces_layer(list *s, int64_t H)
   if (mixes && after)
     norm(s, "attn.post_norm", NMB__P_NORM, H);
   if (l->res_block) {
-    pieces_residuals(s, "attn", NMB__P_NORM, H);
-    pieces_residuals(s, "ffn", NMB__P_NORM, H);
+    /* the first layer has them, but no sums to weigh */
+    pieces_residuals(s, "attn", NMB__P_NORM, H,
+                     l->res_before ? NMB__USE_VECTOR : NMB__USE_IDLE);
+    pieces_residuals(s, "ffn", NMB__P_NORM, H, NMB__USE_VECTOR);
   }
   if (l->hyper) {
     pieces_hyper(s, "attn", l->hyper, H);
@@ -374,7 +376,7 @@ pieces_ends(list *s, const nmb__arch *a)
   if (s->l->ple)
     norm(s, "ple.norm", NMB__P_EMBED, s->l->ple);
   if (s->l->res_block)
-    pieces_residuals(s, "head", NMB__P_HEAD, H);
+    pieces_residuals(s, "head", NMB__P_HEAD, H, NMB__USE_VECTOR);
   if (!n)
     return;
   add(s, "head.hyper", NMB__P_HEAD, NMB__USE_TOKEN, NMB__W_STREAM, n, n * H, 1);
@@ -428,7 +430,8 @@ params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t to
       continue;
     p->part[v[i].part] += times * one * v[i].copies;
     const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
-    p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
+    if (v[i].use != NMB__USE_IDLE)
+      p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
     p->weight_bytes += times * nmb__piece_bytes(&v[i]);
   }
 }
@@ -583,6 +586,8 @@ step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t
   for (int i = 0; i < n; i++) {
     const nmb__format f = format_of(s, v[i].name, v[i].format);
     const double one = (double)v[i].rows * (double)v[i].cols;
+    if (v[i].use == NMB__USE_IDLE)
+      continue;
     c->macs += (double)times * one * uses(s, &v[i], cached, topk);
     c->weight_bytes +=
         times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);

@@ -28,6 +28,7 @@ typedef enum nmb__use {
   NMB__USE_LOOKUP,       /* a table of which each token reads a row */
   NMB__USE_CONSTANT,     /* a vector that follows from the layer's number: no parameter */
   NMB__USE_TAPS,         /* a constant matrix, once for each token: no parameter */
+  NMB__USE_IDLE,         /* in the file, but nothing reads it */
   NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;

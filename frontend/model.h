@@ -92,6 +92,7 @@ typedef struct nmb__attn {
   int64_t latent, compress, o_groups, o_rank;
   int64_t alibi;        /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
+  double latent_eps; /* of the norms of latents; 0: the layer's */
   int64_t gate;                     /* boolean: the output times sigmoid(gate of x) */
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
   double q_scale, k_scale, out_scale;
@@ -144,7 +145,7 @@ nmb__is_rwkv(const nmb__mixer *t)
 typedef struct nmb__ffn {
   int64_t width, act, bias;
   int64_t gated; /* fn(gate) * up; else fn(up) */
-  double limit;
+  double limit, up_limit; /* situ: where the gate and the other factor saturate */
   double gate_scale, down_scale; /* factors on what these give */
 } nmb__ffn;
 
@@ -206,6 +207,8 @@ typedef struct nmb__layer {
   double sparsity; /* deviations above the mean at which the gate is cut; 0: it is not */
   int64_t ple, ple_rows; /* width and rows of the layer's own embedding */
   int64_t res_block;     /* layers whose sums are attended to (Kimi K3); 0: not */
+  int64_t res_before;    /* sums that are closed before the layer */
+  int64_t res_starts;    /* boolean: it closes one more and opens the next */
   int64_t scalar;        /* boolean: a learned factor on the layer's output */
   double eps, norm_offset, residual;              /* residual: factor on what is added */
   double skip, ffn_skip; /* factors on what is added to, before attention and network */

@@ -14,7 +14,7 @@
  * call its module.  "L" stands for the number of the layer. */
 static const struct {
   const char *name;
-  const char *module[4];
+  const char *module[5];
 } modules[] = {
 #define X(name, ...) {name, {__VA_ARGS__}},
 #include "frontend/modules.def"
@@ -436,7 +436,7 @@ scheme_of(const quant *q, int m, int layer)
   int64_t out = 0;
   if (q->experts_only && !expert)
     return 0;
-  for (int i = 0; i < 4 && modules[m].module[i]; i++) {
+  for (int i = 0; i < 5 && modules[m].module[i]; i++) {
     char name[128];
     const char *s = modules[m].module[i], *at = strchr(s, 'L');
     snprintf(name, sizeof name, "%.*s%d%s", (int)(at - s), s, layer, at + 1);

@@ -68,7 +68,7 @@ dist_machines_DATA = \
   hwsim/machines/gpu-h100-x2.hw \
   hwsim/machines/gpu-h100-x4.hw \
   hwsim/machines/gpu-h100-x8.hw \
-  hwsim/machines/gpu-h100-x16.hw
+  hwsim/machines/gpu-h100-x16.hw hwsim/machines/gpu-h100-x32.hw
 validationdir = $(pkgdatadir)/validation
 dist_validation_DATA = \
   hwsim/validation/systolic.csv hwsim/validation/dram.csv

@@ -87,6 +87,14 @@ fn_swiglu_oai(float x, float limit)
   return (float)(g / (1 + exp(-1.702 * g)));
 }
 
+/* The gate of Kimi K3's SiTU-GLU, which tends to `limit` (arXiv:2607.24653). */
+static float
+fn_situ(float x, float limit)
+{
+  const double v = (double)x, b = (double)limit;
+  return (float)(b * tanh(v / b) / (1 + exp(-v)));
+}
+
 nmb__fn
 nmb__fn_find(const char *name)
 {
@@ -105,6 +113,7 @@ nmb__fn_find(const char *name)
       {"tanh", fn_tanh},
       {"softcap", fn_softcap},
       {"swiglu-oai", fn_swiglu_oai},
+      {"situ", fn_situ},
   };
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i].name, name))
@@ -131,6 +140,16 @@ clamp(float x, float limit)
   return limit > 0 && x > limit ? limit : limit > 0 && x < -limit ? -limit : x;
 }
 
+/* Both factors bend: y = situ(gate) * up_limit tanh(up / up_limit). */
+static void
+situ_row(const nmb__opctx *c, const float *gate, const float *up, float *y, int64_t n)
+{
+  const float limit = (float)nmb_op_real(c->op, "limit", 1),
+              most = (float)nmb_op_real(c->op, "up_limit", 0);
+  for (int64_t i = 0; i < n; i++)
+    y[i] = fn_situ(gate[i], limit) * (most > 0 ? fn_softcap(up[i], most) : up[i]);
+}
+
 /* With a limit the gate is clamped from above and `up` on both sides; swiglu-oai
  * also adds 1 to `up`.  Without a gate it is fn(up). */
 nmb_status
@@ -138,6 +157,10 @@ nmb__glu_row(const nmb__opctx *c, const float *gate, const float *up, float *y, 
 {
   nmb__fn fn;
   NMB_TRY(fn_of(c, &fn));
+  if (fn == fn_situ && gate) {
+    situ_row(c, gate, up, y, n);
+    return NMB_OK;
+  }
   const float limit = (float)nmb_op_real(c->op, "limit", 0);
   const float one = !strcmp(nmb_op_sym(c->op, "fn", "silu"), "swiglu-oai") ? 1 : 0;
   for (int64_t i = 0; i < n; i++) {
@@ -157,10 +180,12 @@ eval_act(const nmb__opctx *c)
 {
   nmb__fn fn;
   NMB_TRY(fn_of(c, &fn));
-  const float limit = (float)nmb_op_real(c->op, "limit", 0);
+  const float limit = (float)nmb_op_real(c->op, "limit", 0),
+              scale = (float)nmb_op_real(c->op, "scale", 1),
+              shift = (float)nmb_op_real(c->op, "shift", 0);
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t j = i * c->s.n + c->t.n0; j < i * c->s.n + c->t.n1; j++)
-      nmb__out(c)[j] = fn(nmb__in(c, 0)[j], limit);
+      nmb__out(c)[j] = scale * fn(nmb__in(c, 0)[j], limit) + shift;
   return NMB_OK;
 }
 
@@ -245,6 +270,37 @@ eval_concat(const nmb__opctx *c)
 }
 
 static nmb_status
+eval_mix(const nmb__opctx *c)
+{
+  const int64_t T = c->s.m, n = nmb_op_int(c->op, "streams", 1);
+  const int64_t m = nmb_tensor_count(c->in[0]) / T / n, H = c->s.n / m;
+  const bool turned = nmb_op_int(c->op, "transposed", 0) != 0;
+  for (int64_t t = c->t.m0; t < c->t.m1; t++)
+    for (int64_t e = c->t.n0; e < c->t.n1; e++) {
+      const float *w = nmb__in(c, 0) + t * m * n, *x = nmb__in(c, 1) + t * n * H + e % H;
+      double sum = 0;
+      for (int64_t j = 0, i = e / H; j < n; j++)
+        sum += (double)w[turned ? j * m + i : i * n + j] * (double)x[j * H];
+      nmb__out(c)[t * m * H + e] = (float)sum;
+    }
+  return NMB_OK;
+}
+
+static nmb_status
+eval_dot(const nmb__opctx *c)
+{
+  const int64_t n = c->s.n, H = nmb_tensor_count(c->in[1]);
+  for (int64_t t = c->t.m0; t < c->t.m1; t++)
+    for (int64_t j = c->t.n0; j < c->t.n1; j++) {
+      double sum = 0;
+      for (int64_t i = 0; i < H; i++)
+        sum += (double)nmb__in(c, 0)[(t * n + j) * H + i] * (double)nmb__in(c, 1)[i];
+      nmb__out(c)[t * n + j] = (float)sum;
+    }
+  return NMB_OK;
+}
+
+static nmb_status
 eval_kvappend(const nmb__opctx *c)
 {
   const nmb_tensor *cache = c->in[0];
@@ -286,6 +342,68 @@ norming_of(const float *x, int64_t n, const char *kind, double eps)
                    1 / sqrt((strcmp(kind, "l2") ? squares / (double)n : squares) + eps)};
 }
 
+static void
+softmax_of(const float *x, int64_t n, double *y)
+{
+  double top = (double)x[0], sum = 0;
+  for (int64_t i = 1; i < n; i++)
+    top = (double)x[i] > top || isnan(x[i]) ? (double)x[i] : top;
+  for (int64_t i = 0; i < n; i++)
+    sum += y[i] = exp((double)x[i] - top);
+  for (int64_t i = 0; i < n; i++)
+    y[i] /= sum;
+}
+
+/* Lines of n elements `along` apart, each over its sum + eps; they start `apart`. */
+static void
+lines_even(double *y, int64_t n, int64_t along, int64_t apart, double eps)
+{
+  for (int64_t i = 0; i < n; i++) {
+    double sum = eps;
+    for (int64_t j = 0; j < n; j++)
+      sum += y[i * apart + j * along];
+    for (int64_t j = 0; j < n; j++)
+      y[i * apart + j * along] /= sum;
+  }
+}
+
+/* y has room for n */
+static void
+sinkhorn_of(const nmb__opctx *c, const float *x, int64_t n, double *y)
+{
+  const double eps = nmb_op_real(c->op, "eps", 0);
+  int64_t side = 1;
+  while (side * side < n)
+    side++;
+  for (int64_t i = 0; i < side; i++)
+    softmax_of(x + i * side, side, y + i * side);
+  for (int64_t i = 0; i < n; i++)
+    y[i] += eps;
+  lines_even(y, side, side, 1, eps);
+  for (int64_t i = 1; i < nmb_op_int(c->op, "rounds", 1); i++) {
+    lines_even(y, side, 1, side, eps);
+    lines_even(y, side, side, 1, eps);
+  }
+}
+
+/* Rows whose elements come to make a sum of 1. */
+static nmb_status
+eval_shares(const nmb__opctx *c, bool square)
+{
+  const int64_t n = c->in[0]->dim[c->in[0]->rank - 1], N = c->s.n;
+  double *y = NMB_NEW(c->run, double, n);
+  for (int64_t i = c->t.m0; i < c->t.m1; i++)
+    for (int64_t at = c->t.n0 - c->t.n0 % n; at < c->t.n1; at += n) {
+      if (square)
+        sinkhorn_of(c, nmb__in(c, 0) + i * N + at, n, y);
+      else
+        softmax_of(nmb__in(c, 0) + i * N + at, n, y);
+      for (int64_t j = at < c->t.n0 ? c->t.n0 - at : 0; j < n && at + j < c->t.n1; j++)
+        nmb__out(c)[i * N + at + j] = (float)y[j];
+    }
+  return NMB_OK;
+}
+
 /* Over runs of as many elements as the weight has; without one, of the last dimension. */
 nmb_status
 nmb__eval_norm(const nmb__opctx *c)
@@ -296,9 +414,12 @@ nmb__eval_norm(const nmb__opctx *c)
   const char *kind = nmb_op_sym(c->op, "kind", "rms");
   const double eps = nmb_op_real(c->op, "eps", 0),
                offset = nmb_op_real(c->op, "offset", 0);
+  if (!strcmp(kind, "softmax") || !strcmp(kind, "sinkhorn"))
+    return eval_shares(c, *(kind + 1) == 'i');
   if (strcmp(kind, "rms") && strcmp(kind, "layer") && strcmp(kind, "l2"))
     return nmb_fail(c->run, NMB_UNSUPPORTED, c->op->loc,
-                    "norm: found kind %s, expected rms, layer or l2", kind);
+                    "norm: found kind %s, expected rms, layer, l2, softmax or sinkhorn",
+                    kind);
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t from = c->t.n0 - c->t.n0 % n; from < c->t.n1; from += n) {
       const float *x = nmb__in(c, 0) + i * N + from;
@@ -342,6 +463,8 @@ static nmb_status (*const eval_op[NMB_NOP])(const nmb__opctx *) = {
     [NMB_OP_SCAN] = nmb__eval_scan,
     [NMB_OP_WKV] = nmb__eval_wkv,
     [NMB_OP_CONCAT] = eval_concat,
+    [NMB_OP_MIX] = eval_mix,
+    [NMB_OP_DOT] = eval_dot,
 };
 
 nmb_status

@@ -90,6 +90,7 @@ drawing_of(const nmb_prog *p, const nmb_op *o, int j, const nmb_tensor *t)
     if (nmb_tensor_count(t) == 1)
       return (drawing){.mean = 1, .deviation = 0.1};
     return (drawing){.deviation = 1};
+  case NMB_OP_DOT: return (drawing){.deviation = 1 / sqrt(K)};
   case NMB_OP_ROPE: /* divisors of frequencies */ return (drawing){.lo = 1, .hi = 4};
   case NMB_OP_CONV: return (drawing){.deviation = j == 2 ? 1 / sqrt(K) : bias};
   case NMB_OP_WKV:

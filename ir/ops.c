@@ -256,6 +256,12 @@ nmb_op_vecs(const nmb_prog *p, nmb_id id, const nmb_tile *tile)
     each = o->nin > 1 ? 3 * p->tensor[o->in[1]].dim[1] + 1 : 2;
   if (o->code == NMB_OP_TOPK) /* reads all experts for each choice */
     each = p->tensor[o->in[0]].dim[p->tensor[o->in[0]].rank - 1];
+  if (o->code == NMB_OP_MIX) /* a product and a sum for each stream */
+    each = 2 * nmb_op_int(o, "streams", 1);
+  if (o->code == NMB_OP_DOT)
+    each = 2 * nmb_tensor_count(&p->tensor[o->in[1]]);
+  if (o->code == NMB_OP_NORM) /* sinkhorn: a sum and a quotient, of rows and of columns */
+    each *= nmb_op_int(o, "rounds", 1);
   if (o->code == NMB_OP_COMBINE)
     each *= p->tensor[o->in[1]].dim[1];
   return (t.b1 - t.b0) * (t.m1 - t.m0) * (t.n1 - t.n0) * each;

@@ -15,6 +15,7 @@
  * bits, bytes and operation counts fit 63 bits. */
 #define MOST_ELEMENTS (INT64_C(1) << 52)
 #define MOST_SPACE (INT64_C(1) << 60)
+#define MOST_STREAMS 4096
 
 typedef struct ctx {
   nmb_run *run;
@@ -198,12 +199,24 @@ static nmb_status
 check_norm(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
-  NMB_TRY(want_choice_of(c, "kind", (const char *const[]){"rms", "layer", "l2"}, 3));
-  if (!strcmp(nmb_op_sym(c->o, "kind", ""), "l2"))
-    NMB_TRY(want(c, "inputs of an L2 norm", c->o->nin, 1));
+  static const char *const kinds[] = {"rms", "layer", "l2", "softmax", "sinkhorn"};
+  const char *kind = nmb_op_sym(c->o, "kind", "");
+  NMB_TRY(want_choice_of(c, "kind", kinds, 5));
+  if (strcmp(kind, "rms") != 0 && strcmp(kind, "layer") != 0)
+    NMB_TRY(want(c, "inputs of a norm without a weight", c->o->nin, 1));
+  if (!strcmp(kind, "sinkhorn")) {
+    const int64_t n = x->dim[x->rank - 1];
+    int64_t side = 1;
+    while (side * side < n && side < MOST_STREAMS)
+      side++;
+    NMB_TRY(want(c, "columns that make a square", n, side * side));
+    NMB_TRY(want_int(c, "rounds", 1, INT16_MAX));
+  }
   for (int i = 1; i < c->o->nin; i++)
-    /* over the last dimensions that the weight covers: one head, or all of a row */
-    NMB_TRY(want_matrix(c, "the input", x, nmb_tensor_count(x) / nmb_tensor_count(c->in[i]),
+    /* over the last dimensions that the weight covers: one head, or all of a row; or
+     * over each of the parts of a row that are as long */
+    if (x->dim[x->rank - 1] % nmb_tensor_count(c->in[i]))
+      NMB_TRY(want_matrix(c, "the input", x, nmb_tensor_count(x) / nmb_tensor_count(c->in[i]),
                         nmb_tensor_count(c->in[i])));
   return want_same(c, "the output", c->out[0], x);
 }
@@ -300,6 +313,30 @@ check_glu(const ctx *c)
 {
   NMB_TRY(want_same(c, "the second input", c->in[1], c->in[0]));
   return want_same(c, "the output", c->out[0], c->in[0]);
+}
+
+/* w[T,m*n] x[T,n*H] y[T,m*H] */
+static nmb_status
+check_mix(const ctx *c)
+{
+  const nmb_tensor *w = c->in[0], *x = c->in[1], *y = c->out[0];
+  const int64_t T = y->dim[0], n = nmb_op_int(c->o, "streams", 0);
+  NMB_TRY(want_int(c, "streams", 1, MOST_STREAMS));
+  NMB_TRY(want(c, "rows of the weights", w->dim[0], T));
+  NMB_TRY(want(c, "rows of the streams", x->dim[0], T));
+  const int64_t each = nmb_tensor_count(w) / T, len = nmb_tensor_count(x) / T;
+  NMB_TRY(want(c, "weights left over after an equal share for each stream", each % n, 0));
+  NMB_TRY(want(c, "columns left over after an equal share for each stream", len % n, 0));
+  return want_matrix(c, "the output", y, T, each / n * (len / n));
+}
+
+static nmb_status
+check_dot(const ctx *c)
+{
+  const nmb_tensor *x = c->in[0], *y = c->out[0];
+  const int64_t T = x->dim[0], len = nmb_tensor_count(x) / T, H = nmb_tensor_count(c->in[1]);
+  NMB_TRY(want(c, "columns left over after a share of each stream", len % H, 0));
+  return want_matrix(c, "the output", y, T, len / H);
 }
 
 static nmb_status
@@ -633,6 +670,7 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_PICK] = check_pick,
     [NMB_OP_SCAN] = check_scan,     [NMB_OP_WKV] = check_wkv,
     [NMB_OP_CONCAT] = check_concat,
+    [NMB_OP_MIX] = check_mix,         [NMB_OP_DOT] = check_dot,
 };
 
 /* ------------------------------------------------------------------ tensors */

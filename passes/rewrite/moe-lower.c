@@ -71,8 +71,11 @@ lower(nmb_prog *p, nmb_id id)
   const nmb_id glu =
       insert(p, id, gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, a);
   nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "fn"));
-  if (nmb_op_attr(&o, "limit"))
-    nmb_op_attr_set(p, glu, *nmb_op_attr(&o, "limit"));
+  for (int i = 0; i < 2; i++) {
+    const nmb_attr *limit = nmb_op_attr(&o, i ? "up_limit" : "limit");
+    if (limit)
+      nmb_op_attr_set(p, glu, *limit);
+  }
   const nmb_id d = grouped(p, id, "routed_down", a, w[1], bias ? b[1] : NMB_NONE);
   const nmb_id c =
       insert(p, id, NMB_OP_COMBINE, 3, (nmb_id[]){d, after, o.in[2]}, o.out[0]);

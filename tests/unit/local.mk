@@ -3,9 +3,9 @@ UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
 # Values: formats, ops, programs.
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams
 TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams
 endif
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/unit.h
 tests_unit_test_formats_LDADD = $(UNIT_LDADD) -lm
@@ -13,6 +13,8 @@ tests_unit_test_eval_SOURCES = tests/unit/test_eval.c tests/unit/unit.h tests/un
 tests_unit_test_eval_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_mixing_SOURCES = tests/unit/test_mixing.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_mixing_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_streams_SOURCES = tests/unit/test_streams.c tests/unit/unit.h tests/unit/opbench.h
+tests_unit_test_streams_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_choice_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_values_SOURCES = tests/unit/test_values.c tests/unit/unit.h
@@ -174,6 +176,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/jamba.json \
   tests/data/tiny/kimi_k2.json \
   tests/data/tiny/kimi_linear.json \
+  tests/data/tiny/kimi_k3.json \
   tests/data/tiny/llama.json \
   tests/data/tiny/llama4.json \
   tests/data/tiny/mamba.json \
