@@ -302,7 +302,11 @@ part_rect(const nmb_prog *p, nmb_id tensor, const nmb_step *s, bool heads,
   const nmb_tensor *t = &p->tensor[tensor];
   const int64_t n = nmb_tensor_count(t), B = p->spec.batch, part = s->part,
                 parts = s->nparts;
-  const int64_t T = B * p->spec.fresh, outer = t->rank == 3 && t->dim[0] == T ? T : B;
+  const int64_t T = B * p->spec.fresh;
+  /* heads lie side by side for each token; scores over one key head do so, too */
+  const bool tokens = t->rank == 3 && (t->dim[0] == T || (t->dim[0] == B &&
+                                                          t->dim[1] % p->spec.fresh == 0));
+  const int64_t outer = tokens ? T : B;
   *out = (nmb_operand){.slot = NMB_NONE};
   if (s->axis == NMB_AXIS_BATCH && parts > 1 && n % B == 0 && B % parts == 0 &&
       nmb__rect(p, tensor, n / B, B * part / parts, B * (part + 1) / parts, 0, n / B,

@@ -179,6 +179,30 @@ run_model(nmb_run *run, const char *path, int number, bool full, tally *t)
   return NMB_OK;
 }
 
+/* Once wrong. */
+static const struct {
+  const char *model, *machine;
+  int batch, format, pick[NSTAGE];
+} mended[] = {
+    /* rows of scores for some heads only, in prefill */
+    {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 6, {2, 1, 2, 4, 2}}};
+
+static nmb_status
+run_mended(nmb_run *run, tally *t)
+{
+  for (size_t i = 0; i < sizeof mended / sizeof *mended; i++) {
+    const nmb__arch *a;
+    nmb_hw *hw;
+    NMB_TRY(nmb__arch_load(
+        run, nmb_format(run, TEST_DATA "/tiny/%s.json", mended[i].model), &a));
+    NMB_TRY(nmb__machine_load(run, mended[i].machine, &hw));
+    try(nmb__arch_apart(run, a), hw,
+        pipeline_text(run, mended[i].pick, mended[i].format), mended[i].batch, t);
+    nmb__machine_free(hw);
+  }
+  return NMB_OK;
+}
+
 static nmb_status
 run_all(nmb_run *run, int n, char **model, bool full, tally *t)
 {
@@ -189,7 +213,7 @@ run_all(nmb_run *run, int n, char **model, bool full, tally *t)
   const int all = n ? 0 : nmb__folder_files(run, folder, ".json", &file);
   for (int i = 0; i < all; i++)
     NMB_TRY(run_model(run, nmb_format(run, "%s/%s", folder, file[i]), i, full, t));
-  return NMB_OK;
+  return n ? NMB_OK : run_mended(run, t);
 }
 
 int
