@@ -10,13 +10,13 @@
 #include "frontend/quant.h"
 
 static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
-                                                 "relu", "relu2", "swiglu-oai", "situ"};
+                                                 "relu", "relu2", "swiglu-oai", "xielu", "situ"};
 static const char *const score_names[NMB__NSCORE] = {
     "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrtsoftplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias",
                                          "layer-unit"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
-                                          "parallel2", "input"};
+                                          "parallel2", "after", "input"};
 static const char *const qk_names[] = {"none", "head", "full", "unit",
                                        "layer-per-head"};
 
@@ -183,7 +183,7 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_HEADS),
                     "%s is %ld, expected at most the hidden width %ld",
                     nmb__spelled(b, NMB__F_HEADS), (long)t->heads, (long)I(b, HIDDEN));
-  t->bias = I(b, ATTN_BIAS);
+  t->bias = I(b, ATTN_BIAS) || I(b, ALL_BIAS);
   t->sink = I(b, SINK) || (window && I(b, WINDOW_SINK));
   t->clip = R(b, QKV_CLIP);
   t->v_scale = R(b, V_SCALE);
@@ -202,10 +202,10 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   if (!t->mla)
     score = 1; /* others leave the scale of scores as it is */
   NMB_TRY(stretch_resolve(b, t));
-  t->alibi = !strcmp(S(b, POSITION), "alibi");
+  t->alibi = !strcmp(S(b, POSITION), "alibi") && !nope;
   t->cap = R(b, CAP);
-  t->scale = R(b, SCALE) > 0
-                 ? R(b, SCALE)
+  t->scale = R(b, SCALE) > 0            ? R(b, SCALE)
+             : I(b, SCALE_BY_WIDTH) ? score / (double)t->dk
                  : score / sqrt(R(b, SCALAR) > 0 ? R(b, SCALAR) : (double)t->dk);
   return NMB_OK;
 }
@@ -223,6 +223,31 @@ nmb__list_at(const builder *b, nmb__field f, int64_t i, const json_t **out)
   return NMB_OK;
 }
 
+/* GPT-Neo: [[["global", "local"], 12]] says that these alternate, 12 times. */
+static nmb_status
+type_of_runs(const builder *b, int64_t layer, const json_t **out)
+{
+  const json_t *runs = J(b, LAYER_RUNS);
+  int64_t at = 0;
+  for (size_t i = 0; i < json_array_size(runs); i++) {
+    const json_t *run = json_array_get(runs, i), *types = json_array_get(run, 0);
+    const int64_t n = (int64_t)json_array_size(types);
+    const int64_t times = json_integer_value(json_array_get(run, 1));
+    if (n < 1 || n > 2048 || times < 1 || times > 2048)
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_LAYER_RUNS),
+                      "%s.%zu: found %s, expected types of layers and how often",
+                      nmb__spelled(b, NMB__F_LAYER_RUNS), i, nmb__json_show(b->run, run));
+    if (layer < at + n * times) {
+      *out = json_array_get(types, (size_t)((layer - at) % n));
+      return NMB_OK;
+    }
+    at += n * times;
+  }
+  return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_LAYER_RUNS),
+                  "%s: found types of %ld layers, expected %ld",
+                  nmb__spelled(b, NMB__F_LAYER_RUNS), (long)at, (long)b->a->nlayer);
+}
+
 /* The word of a layer's type, or the number that stands for it. */
 static nmb_status
 type_of(const builder *b, int64_t layer, const char **out)
@@ -231,7 +256,8 @@ type_of(const builder *b, int64_t layer, const char **out)
                                       "sliding_window", "local"};
   static const char *const global[] = {"full_attention", "attention", "global", "full"};
   const json_t *v = NULL;
-  NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+  NMB_TRY(J(b, LAYER_TYPES) ? nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v)
+                            : type_of_runs(b, layer, &v));
   const char *s = json_string_value(v);
   *out = NULL;
   if (json_is_integer(v) || json_is_boolean(v)) { /* 1: with the window */
@@ -254,7 +280,7 @@ local_resolve(const builder *b, int64_t layer, bool nope, bool *local)
 {
   const int64_t every = I(b, WINDOW_ALTERNATE), from = I(b, WINDOW_FROM);
   *local = I(b, WINDOW_ON) && (I(b, WINDOW) || I(b, CHUNK));
-  if (J(b, LAYER_TYPES)) {
+  if (J(b, LAYER_TYPES) || J(b, LAYER_RUNS)) {
     const char *type;
     NMB_TRY(type_of(b, layer, &type));
     if (!*local && !strcmp(type, "sliding_attention") && !I(b, CHUNK) && !I(b, WINDOW))
@@ -420,18 +446,60 @@ layer_lists(builder *b, int64_t layer)
   return NMB_OK;
 }
 
+/* OpenELM: a share of hidden, rounded to a multiple, but not to less than 90%. */
+static nmb_status
+width_of_share(const builder *b, int64_t layer, int64_t *out)
+{
+  const json_t *v = NULL;
+  const int64_t m = I(b, FFN_MULTIPLE);
+  NMB_TRY(nmb__list_at(b, NMB__F_FFN_MULTS, layer, &v));
+  const double share = json_number_value(v), want = share * (double)b->a->hidden;
+  if (!json_is_number(v) || !(share > 0 && share <= 64))
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_FFN_MULTS),
+                    "%s.%ld: found %s, expected a number above 0 and up to 64",
+                    nmb__spelled(b, NMB__F_FFN_MULTS), (long)layer,
+                    nmb__json_show(b->run, v));
+  *out = (int64_t)(want + (double)m / 2) / m * m;
+  if (*out < m)
+    *out = m;
+  if ((double)*out < 0.9 * want)
+    *out += m;
+  return NMB_OK;
+}
+
+/* Width of the dense network of a layer; 0: the family leaves it open. */
+static nmb_status
+width_resolve(const builder *b, int64_t layer, int64_t *out)
+{
+  *out = I(b, FFN_OVER) ? I(b, FFN_OVER)
+         : I(b, FFN)    ? I(b, FFN)
+                        : I(b, FFN_TIMES) * I(b, HIDDEN);
+  if (J(b, FFN_MULTS))
+    return width_of_share(b, layer, out);
+  if (I(b, FFN_ADJUST)) { /* LFM2, arXiv:2511.23404, and its published code */
+    const int64_t m = I(b, FFN_MULTIPLE);
+    *out = (int64_t)(R(b, FFN_MULT) * (double)(2 * *out / 3));
+    *out = (*out + m - 1) / m * m;
+  }
+  return NMB_OK;
+}
+
 static nmb_status
 layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
   double scales[2];
   NMB_TRY(layer_lists(b, i));
-  nmb__ffn dense = {.width = I(b, FFN) ? I(b, FFN) : I(b, FFN_TIMES) * I(b, HIDDEN),
-                    .bias = I(b, FFN_BIAS),
+  int64_t width;
+  NMB_TRY(width_resolve(b, i, &width));
+  nmb__ffn dense = {.width = width,
+                    .bias = I(b, FFN_BIAS) || I(b, ALL_BIAS),
                     .gated = I(b, GATED),
                     .limit = R(b, FFN_LIMIT)};
   NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 5, &l->norm));
-  NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 6, &l->place));
+  NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 7, &l->place));
+  if (!I(b, NORM_BEFORE))
+    l->place = NMB__PLACE_AFTER;
   if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT))
     l->place = NMB__PLACE_PRE;
   l->eps = R(b, EPS);
@@ -441,7 +509,8 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
                     : R(b, RESIDUAL_SCALE);
   if (!I(b, PARALLEL_ON) && (l->place == NMB__PLACE_PARALLEL || l->place == NMB__PLACE_PARALLEL2))
     l->place = NMB__PLACE_PRE;
-  else if (!I(b, NEW_DECODER) && l->place == NMB__PLACE_PARALLEL2)
+  else if ((!I(b, NEW_DECODER) || I(b, PARALLEL_NORMS) == 1) &&
+           l->place == NMB__PLACE_PARALLEL2)
     l->place = NMB__PLACE_PARALLEL;
   l->sub_norm = I(b, SUB_NORM);
   if (I(b, RES_BLOCK)) {
@@ -477,11 +546,13 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
     dense.width = I(b, SHARED_FFN);
   if (l->attn.kv_from && I(b, KV_SHARED_WIDE))
     dense.width *= 2;
-  l->beside = moe && I(b, MOE_BESIDE);
+  l->beside = !moe ? 0 : I(b, MOE_BESIDE) ? 1 : I(b, MOE_RESIDUAL) ? 2 : 0;
   if (moe)
     NMB_TRY(moe_resolve(b, i, &dense, &l->moe));
   if (moe && !l->beside)
     return NMB_OK;
+  if (l->beside == 2)
+    dense.width = b->a->hidden;
   if (!dense.width)
     return nmb__need(b, NMB__F_FFN);
   l->ffn = dense;
@@ -546,6 +617,10 @@ ends_resolve(builder *b, nmb__arch *a)
 {
   static const char *const positions[] = {"rope", "learned", "alibi", "none"};
   int64_t kind;
+  if (I(b, ALIBI) || (I(b, ALIBI_OPEN) && !I(b, CONTEXT)))
+    S(b, POSITION) = "alibi";
+  if (I(b, ALIBI) && I(b, ALIBI_SCALED))
+    a->no_graph = "ALiBi of scores before their scale";
   if (!strcmp(S(b, POSITION), "nope"))
     S(b, POSITION) = "none";
   NMB_TRY(nmb__choose(b, NMB__F_POSITION, positions, 4, &kind));
@@ -556,15 +631,12 @@ ends_resolve(builder *b, nmb__arch *a)
     a->position_first = I(b, POSITION_EXTRA);
     a->positions += a->position_first;
   }
-  if (I(b, EMBED_WIDTH) && I(b, EMBED_WIDTH) != a->hidden)
-    return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_EMBED_WIDTH),
-                    "%s is %ld, another width than hidden (%ld), which is not supported",
-                    nmb__spelled(b, NMB__F_EMBED_WIDTH), (long)I(b, EMBED_WIDTH),
-                    (long)a->hidden);
+  a->embed_width = I(b, EMBED_WIDTH) ? I(b, EMBED_WIDTH) : a->hidden;
+  a->final_norm_off = I(b, FINAL_NORM_OFF) || !I(b, NORM_BEFORE);
   a->embed_norm = I(b, EMBED_NORM);
   a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
   a->head_bias = I(b, HEAD_BIAS);
-  a->logit_scale = R(b, LOGIT_SCALE) / R(b, LOGIT_DIVISOR);
+  a->logit_scale = R(b, LOGIT_SCALE) * R(b, LOGIT_WIDTH_SCALE) / R(b, LOGIT_DIVISOR);
   if (I(b, BASE_WIDTH))
     a->logit_scale *= (double)I(b, BASE_WIDTH) / (double)a->hidden;
   a->logit_cap = R(b, LOGIT_CAP);
@@ -576,6 +648,8 @@ static nmb_status
 resolve(builder *b)
 {
   nmb__arch *a = b->a;
+  if (!strcmp(S(b, ACT), "swiglu")) /* says that there is a gate, too */
+    I(b, GATED) = 1;
   respell(b, NMB__F_ACT);
   respell(b, NMB__F_ROUTER);
   a->family = b->c.family;
@@ -585,6 +659,7 @@ resolve(builder *b)
   a->hidden = I(b, HIDDEN);
   a->vocab = (I(b, VOCAB) + I(b, VOCAB_MULTIPLE) - 1) / I(b, VOCAB_MULTIPLE) *
              I(b, VOCAB_MULTIPLE);
+  a->no_graph = b->c.no_graph ? b->c.no_graph : S(b, NO_GRAPH);
   a->nlayer = I(b, LAYERS);
   a->tied = I(b, TIED);
   a->mtp = I(b, MTP);

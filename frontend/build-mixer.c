@@ -246,10 +246,30 @@ gated(maker *m, nmb_id y, nmb_id z)
   return t->norm == NMB__MIXNORM_AFTER ? out_norm(m, y) : y;
 }
 
+/* LFM2 (arXiv:2511.23404): o(c * conv(b * x)), each from the input. */
+static nmb_id
+short_conv(maker *m, nmb_id x)
+{
+  const nmb__mixer *t = &m->l->mixer;
+  const int64_t n = t->heads, H = m->a->hidden;
+  const nmb_id b = project(m, "b", x, n, 1, 1), c = project(m, "c", x, n, 1, 1);
+  const nmb_id v = op2(m, NMB_OP_MUL, b, project(m, "x", x, n, 1, 1),
+                       act3(m, "x", m->T, n, 1));
+  const nmb_id y = conv(m, "x", v, n, 1);
+  nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_SYM("fn", "none"));
+  const nmb_id z = op2(m, NMB_OP_MUL, c, y, act3(m, "y", m->T, n, 1));
+  const nmb_id o = linear(m, "mixer.o", NMB__W_MIXER, z, H, n, t->o_bias,
+                          act2(m, "o", m->T, H));
+  scaled(m, o, t->out_scale * m->l->residual);
+  return o;
+}
+
 nmb_id
 nmb__build_mixer(maker *m, nmb_id x)
 {
   const nmb__mixer *t = &m->l->mixer;
+  if (t->kind == NMB__MIX_SHORT)
+    return short_conv(m, x);
   const int64_t n = t->heads * t->dv, H = m->a->hidden;
   const nmb_id z = t->gate_rank ? low_rank(m, "z", x, t->gate_rank, t->heads, t->dv)
                                 : project(m, "z", x, t->heads, t->dv, t->z_scale);

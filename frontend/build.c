@@ -748,7 +748,8 @@ layer(maker *m, nmb_id h, nmb_id routing)
 {
   const nmb__layer *l = m->l;
   const int64_t place = l->place;
-  const bool before = place != NMB__PLACE_POST, input = place == NMB__PLACE_INPUT;
+  const bool sums = place == NMB__PLACE_AFTER; /* what is normed */
+  const bool before = place != NMB__PLACE_POST && !sums, input = place == NMB__PLACE_INPUT;
   const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
   const bool mixes = l->attn.heads > 0 || l->mixer.kind;
   if (!mixes)
@@ -762,13 +763,16 @@ layer(maker *m, nmb_id h, nmb_id routing)
   if (after)
     y = hidden_norm(m, "attn.post_norm", y);
   h = add_to(m, input ? x : h, y, l->skip);
+  if (sums)
+    h = hidden_norm(m, "attn.post_norm", h);
   if (!l->ffn.width && !l->moe.experts)
     return h;
   x = before ? hidden_norm(m, "ffn.norm", h) : h;
   y = feed_forward(m, x, h, routing);
   if (after)
     y = hidden_norm(m, "ffn.post_norm", y);
-  return add_to(m, input ? x : h, y, l->ffn_skip);
+  h = add_to(m, input ? x : h, y, l->ffn_skip);
+  return sums ? hidden_norm(m, "ffn.post_norm", h) : h;
 }
 
 /* ----------------------------------------------------------------- blocks */
@@ -860,9 +864,12 @@ block_embed(maker *m)
   block_begin(m, "embed");
   const nmb_id ids = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
   const nmb_id table = tensor(m, "embed.table", NMB_ROLE_WEIGHT, a->embed.dtype,
-                              a->embed.group, 2, (int64_t[]){a->vocab, a->hidden});
-  nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->hidden));
+                              a->embed.group, 2, (int64_t[]){a->vocab, a->embed_width});
+  nmb_id h = op2(m, NMB_OP_EMBED, ids, table, act2(m, "h", m->T, a->embed_width));
   scaled(m, h, a->embed_scale);
+  if (a->embed_width != a->hidden)
+    h = linear(m, "embed.in", NMB__W_STREAM, h, a->hidden, a->embed_width, false,
+               act2(m, "h", m->T, a->hidden));
   if (a->positions) {
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
     const nmb_id rows = tensor(m, "embed.positions", NMB_ROLE_WEIGHT, a->embed.dtype,
@@ -926,11 +933,15 @@ block_head(maker *m)
     last = split(m, last, 0, a->hidden, act2(m, "last", m->batch, a->hidden));
   if (sums)
     last = nmb__build_attend(m, "head", last, sums, m->batch);
-  const nmb_id x =
-      norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
+  nmb_id x = last;
+  if (!a->final_norm_off)
+    x = norm(m, "head.norm", last, a->hidden, act2(m, "x", m->batch, a->hidden));
+  if (a->embed_width != a->hidden)
+    x = linear(m, "head.in", NMB__W_STREAM, x, a->embed_width, a->hidden, false,
+               act2(m, "x", m->batch, a->embed_width));
   const nmb_id w =
       tensor(m, a->tied ? "head.tied" : "head.out", NMB_ROLE_WEIGHT, a->head.dtype,
-             a->head.group, 2, (int64_t[]){a->vocab, a->hidden});
+             a->head.group, 2, (int64_t[]){a->vocab, a->embed_width});
   const nmb_id bias = a->head_bias ? vector(m, "head.bias", a->vocab) : NMB_NONE;
   const nmb_id y = act2(m, "logits", m->batch, a->vocab);
   op_add(m, NMB_OP_LINEAR, 3, (nmb_id[]){x, w, bias}, y);
@@ -971,6 +982,10 @@ nmb__step_check(nmb_run *run, const nmb__arch *a, nmb_step_spec s)
 static nmb_status
 refuse(nmb_run *run, const nmb__arch *a)
 {
+  if (a->no_graph && *a->no_graph)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "model '%s' needs %s, which the graph does not have; its parameters "
+                    "and caches are counted", a->name, a->no_graph);
   for (int i = 0; i < a->ndistinct; i++) {
     const nmb__layer *l = &a->layer[a->first[i]];
     const char *what = l->attn.latent        ? "pooled caches"
@@ -979,6 +994,8 @@ refuse(nmb_run *run, const nmb__arch *a)
                            ? "an indexer with more heads than there are KV heads"
                        : l->attn.index.heads && !l->attn.index.block && !l->attn.mla
                            ? "an indexer without latent attention"
+                       : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
+                       : l->beside == 2 ? "a dense network beside experts, each with its input"
                        : l->hyper            ? "hyper-connections"
                        : l->altup || l->ple  ? "streams and embeddings of a layer"
                        : l->attn.kv_from     ? "caches that layers share"

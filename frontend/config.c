@@ -6,6 +6,7 @@
  * stands beside it is read only where keys.def has a field for it. */
 #include "frontend/config.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,24 +41,27 @@ static const family_row families[] = {
 #define NFAMILY ((int)(sizeof families / sizeof *families))
 
 /* A key of the file: what it is used for. */
-typedef enum key_kind { K_USE, K_SAY, K_SKIP, K_OPEN } key_kind;
+typedef enum key_kind { K_USE, K_SAY, K_GRAPH, K_SKIP, K_OPEN } key_kind;
 typedef struct key_row {
   key_kind kind;
   const char *key, *family;
   int field;         /* USE; NFIELD: read but of no use to this family */
-  const char *value; /* SAY */
+  const char *value; /* SAY, GRAPH */
   const char *why;
 } key_row;
 
 #define USE(key, family, field) {K_USE, key, family, NMB__F_##field, NULL, NULL},
 #define SAY(key, family, value, why) {K_SAY, key, family, 0, value, why},
+#define GRAPH(key, family, value, why) {K_GRAPH, key, family, 0, value, why},
 #define OPEN(key, family) {K_OPEN, key, family, 0, NULL, NULL},
 #define SKIP(key, why) {K_SKIP, key, "", 0, NULL, why},
 static const key_row keys[] = {
 #include "frontend/keys.def"
+#include "frontend/idle.def"
 };
 #undef USE
 #undef SAY
+#undef GRAPH
 #undef OPEN
 #undef SKIP
 #define NKEY ((int)(sizeof keys / sizeof *keys))
@@ -132,15 +136,23 @@ nmb__json_show(nmb_run *run, const json_t *j)
   return out;
 }
 
+/* A * stands for anything; there are two at most. */
 static bool
 matches(const char *pattern, const char *s)
 {
   const char *star = strchr(pattern, '*');
   if (!star)
     return !strcmp(pattern, s);
-  const size_t head = (size_t)(star - pattern), tail = strlen(star + 1), n = strlen(s);
-  return n >= head + tail && !strncmp(pattern, s, head) &&
-         !strcmp(star + 1, s + n - tail);
+  const size_t head = (size_t)(star - pattern);
+  if (strncmp(pattern, s, head))
+    return false;
+  const char *rest = star + 1;
+  if (!*rest)
+    return true;
+  for (s += head; *s; s++)
+    if (matches(rest, s))
+      return true;
+  return false;
 }
 
 static void
@@ -368,9 +380,14 @@ let_pass(reader *r, const char *path, const char *key, const char *why)
   return NMB_OK;
 }
 
+/* null: nothing is asked for, whatever the key means. */
 static nmb_status
-unknown_key(reader *r, const char *path, const char *key)
+unknown_key(reader *r, const char *path, const char *key, const json_t *v)
 {
+  if (json_is_null(v)) {
+    note(r, path, "ignored", "unknown, but null");
+    return NMB_OK;
+  }
   if (nmb__run_is_lenient(r->run))
     return let_pass(r, path, key, "unknown key, which may change the architecture");
   const char *names[NKEY];
@@ -383,21 +400,43 @@ unknown_key(reader *r, const char *path, const char *key)
                   nmb__hint(r->run, key, names, n));
 }
 
+/* Is the value one of those that `want` has, as "a|b"?  1 and 1.0 are the same. */
+static bool
+says(const json_t *v, const char *want)
+{
+  for (const char *s = want;; s++) {
+    const size_t n = strcspn(s, "|");
+    json_t *one = json_loadb(s, n, JSON_DECODE_ANY, NULL);
+    const double d = json_number_value(one) - json_number_value(v);
+    const bool ok = json_is_number(one) && json_is_number(v) ? !(d < 0 || d > 0)
+                                                             : json_equal(one, v);
+    json_decref(one);
+    if (ok)
+      return true;
+    s += n;
+    if (!*s)
+      return false;
+  }
+}
+
+/* A key whose value must be as the family's code, or the graph, has it. */
 static nmb_status
 say_key(reader *r, const char *path, const char *key, const json_t *v, const key_row *row)
 {
-  char *have = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-  const bool ok = json_is_null(v) || (have && !strcmp(have, row->value));
-  free(have);
-  if (!ok && nmb__run_is_lenient(r->run))
+  if (json_is_null(v) || says(v, row->value)) {
+    note(r, path, "must be", row->value);
+    return NMB_OK;
+  }
+  if (row->kind == K_GRAPH) {
+    r->c->no_graph = row->why;
+    note(r, path, "not in graphs", row->why);
+    return NMB_OK;
+  }
+  if (nmb__run_is_lenient(r->run))
     return let_pass(r, path, key,
                     nmb_format(r->run, "%s is not supported and left out", row->why));
-  if (!ok)
-    return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key),
-                    "%s is %s: %s is not supported", path, nmb__json_show(r->run, v),
-                    row->why);
-  note(r, path, "must be", row->value);
-  return NMB_OK;
+  return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, key), "%s is %s: %s is not supported",
+                  path, nmb__json_show(r->run, v), row->why);
 }
 
 static nmb_status key_read(reader *r, const char *prefix, const char *key,
@@ -437,10 +476,10 @@ key_read(reader *r, const char *prefix, const char *key, const json_t *v)
   const char *path = nmb_format(r->run, "%s%s", prefix, key);
   const key_row *row = key_find_in(r, prefix, key);
   if (!row)
-    return unknown_key(r, path, key);
+    return unknown_key(r, path, key, v);
   if (row->kind == K_OPEN)
     return open_key(r, path, key, v);
-  if (row->kind == K_SAY)
+  if (row->kind == K_SAY || row->kind == K_GRAPH)
     return say_key(r, path, key, v, row);
   if (row->kind == K_USE && row->field != NMB__F_NFIELD)
     return use_key(r, path, key, v, row->field);
@@ -512,6 +551,36 @@ type_of(const json_t *o)
   return "";
 }
 
+/* "LlamaForCausalLM" names the family llama, whatever a file calls itself: the class
+ * decides which code runs.  Letters and digits count; NULL: none of that name. */
+static const family_row *
+family_of_class(const json_t *o)
+{
+  static const char *const ends[] = {"ForCausalLM", "LMHeadModel",
+                                     "ForConditionalGeneration", "Model"};
+  const char *s =
+      json_string_value(json_array_get(json_object_get(o, "architectures"), 0));
+  size_t n = s ? strlen(s) : 0;
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (n > strlen(ends[i]) && !strcmp(s + n - strlen(ends[i]), ends[i])) {
+      n -= strlen(ends[i]);
+      break;
+    }
+  for (int f = 0; n && f < NFAMILY; f++) {
+    size_t i = 0;
+    const char *t = families[f].name;
+    for (; *t; t++)
+      if (isalnum((unsigned char)*t)) {
+        if (i == n || tolower((unsigned char)s[i]) != tolower((unsigned char)*t))
+          break;
+        i++;
+      }
+    if (!*t && i == n)
+      return &families[f];
+  }
+  return NULL;
+}
+
 static nmb_status
 family_unknown(const reader *r, const char *type)
 {
@@ -547,10 +616,17 @@ family_read(reader *r, const json_t *top)
   if (!type)
     return bad_value(r, "model_type", "model_type",
                      json_object_get(inner ? inner : top, "model_type"), "a text");
-  if (!*type)
+  const family_row *f = family_find(type);
+  if (!f && inner)
+    f = family_of_class(inner);
+  if (!f && (!inner || !*type)) {
+    f = family_of_class(top);
+    if (f)
+      note(r, "architectures", "used as", f->name);
+  }
+  if (!f && !*type)
     return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->file, 0, 0},
                     "no key 'model_type': the family of the model is unknown");
-  const family_row *f = family_find(type);
   if (!f)
     return family_unknown(r, type);
   r->c->family = f->name;

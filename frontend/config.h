@@ -20,6 +20,7 @@ typedef struct nmb__setting {
 typedef struct nmb__config {
   const char *family;
   nmb__setting set[NMB__F_NFIELD];
+  const char *no_graph; /* (optional) what a key says that graphs do not have */
   int nwarning;
   const char **warning; /* what --lenient let pass */
   int nnote;

@@ -7,7 +7,7 @@ static int64_t
 conv_channels(const nmb__mixer *t)
 {
   const int64_t v = t->heads * t->dv;
-  return t->kind == NMB__MIX_MAMBA ? v : v + 2 * t->groups * t->dk;
+  return t->kind == NMB__MIX_MAMBA || t->kind == NMB__MIX_SHORT ? v : v + 2 * t->groups * t->dk;
 }
 
 int64_t
@@ -17,7 +17,8 @@ nmb__state_elements(const nmb__mixer *t)
     return 0;
   if (nmb__is_rwkv(t)) /* and the last input of each of the two parts */
     return t->heads * t->dv * (t->dk + 2);
-  return t->heads * t->dv * t->dk + (t->taps ? conv_channels(t) * (t->taps - 1) : 0);
+  return (t->kind == NMB__MIX_SHORT ? 0 : t->heads * t->dv * t->dk) +
+         (t->taps ? conv_channels(t) * (t->taps - 1) : 0);
 }
 
 double
@@ -25,7 +26,7 @@ nmb__mixer_macs(const nmb__mixer *t, int64_t fresh)
 {
   if (!t->kind)
     return 0;
-  if (t->kind == NMB__MIX_RWKV4)
+  if (t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_SHORT)
     return 0; /* exponentials, no products of matrices */
   if (t->kind == NMB__MIX_RWKV7)
     return 4 * (double)(t->heads * t->dk * t->dv) * (double)fresh;
@@ -196,6 +197,13 @@ nmb__mixer_pieces(nmb_run *run, const nmb__mixer *t, int64_t hidden, nmb__piece_
   const int64_t n = t->heads * t->dv;
   if (nmb__is_rwkv(t)) {
     rwkv(&s);
+    return;
+  }
+  if (t->kind == NMB__MIX_SHORT) {
+    matrix(&s, "b", n, hidden, t->bias);
+    matrix(&s, "c", n, hidden, t->bias);
+    convolved(&s, "x", n, true);
+    matrix(&s, "o", hidden, n, t->o_bias);
     return;
   }
   switch (t->kind) {

@@ -233,6 +233,10 @@ pieces_ffn(list *s, const char *prefix, nmb__part part, nmb__class c, const nmb_
   matrix(s, nmb_format(s->run, "%s.up", prefix), part, c, f->width, H, f->bias);
   if (s->l->sub_norm)
     norm(s, nmb_format(s->run, "%s.sub_norm", prefix), NMB__P_NORM, f->width);
+  if (f->act == NMB__ACT_XIELU) {
+    vector(s, nmb_format(s->run, "%s.alpha_p", prefix), part, 1);
+    vector(s, nmb_format(s->run, "%s.alpha_n", prefix), part, 1);
+  }
   matrix(s, nmb_format(s->run, "%s.down", prefix), part, c, H, f->width, f->bias);
 }
 
@@ -323,9 +327,11 @@ pieces_layer(list *s, int64_t H)
 {
   const nmb__layer *l = s->l;
   const int64_t place = l->place;
-  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH;
+  const bool after = place == NMB__PLACE_POST || place == NMB__PLACE_SANDWICH ||
+                     place == NMB__PLACE_AFTER;
+  const bool before = place != NMB__PLACE_POST && place != NMB__PLACE_AFTER;
   const bool mixes = l->attn.heads || l->mixer.kind;
-  if (mixes && place != NMB__PLACE_POST)
+  if (mixes && before)
     norm(s, "attn.norm", NMB__P_NORM, H);
   if (mixes && after)
     norm(s, "attn.post_norm", NMB__P_NORM, H);
@@ -346,13 +352,15 @@ pieces_layer(list *s, int64_t H)
   pieces_attention(s, H);
   if (!l->ffn.width && !l->moe.experts)
     return;
-  if (place != NMB__PLACE_POST && place != NMB__PLACE_PARALLEL)
+  if (before && place != NMB__PLACE_PARALLEL)
     norm(s, "ffn.norm", NMB__P_NORM, H);
   if (after)
     norm(s, "ffn.post_norm", NMB__P_NORM, H);
   if (l->moe.experts)
     pieces_moe(s, H);
-  if (s->l->beside) { /* each part has norms of its own around it */
+  if (s->l->beside == 2)
+    norm(s, "ffn.own_norm", NMB__P_NORM, H);
+  if (s->l->beside == 1) { /* each part has norms of its own around it */
     norm(s, "ffn.own_norm", NMB__P_NORM, H);
     norm(s, "moe.norm", NMB__P_NORM, H);
     norm(s, "moe.own_norm", NMB__P_NORM, H);
@@ -395,7 +403,13 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
     return s.n;
   }
   s.v[s.n++] = (nmb__piece){
-      "embed.table", NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab, a->hidden, 1, a->embed, NULL};
+      "embed.table",  NMB__P_EMBED, NMB__USE_LOOKUP, a->vocab,
+      a->embed_width, 1,            a->embed,        NULL};
+  if (a->embed_width != a->hidden) {
+    matrix(&s, "embed.in", NMB__P_EMBED, NMB__W_STREAM, a->hidden, a->embed_width, 0);
+    add(&s, "head.in", NMB__P_HEAD, NMB__USE_LAST, NMB__W_STREAM, a->embed_width,
+        a->hidden, 1);
+  }
   if (a->positions)
     s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP,
                               a->positions,      a->hidden,    1,
@@ -403,10 +417,11 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
   pieces_ends(&s, a);
   if (a->embed_norm)
     norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
-  norm(&s, "head.norm", NMB__P_NORM, a->hidden);
+  if (!a->final_norm_off)
+    norm(&s, "head.norm", NMB__P_NORM, a->hidden);
   if (!a->tied)
     s.v[s.n++] = (nmb__piece){"head.out", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
-                              a->hidden,  1,           a->head,          a->head_scheme};
+                              a->embed_width, 1,       a->head,          a->head_scheme};
   if (a->head_bias)
     add(&s, "head.bias", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_NORM, a->vocab, 1, 1);
   return s.n;
@@ -524,7 +539,7 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
     p->total += p->part[i];
     p->active += p->active_part[i];
   }
-  const int64_t table = a->vocab * a->hidden;
+  const int64_t table = a->vocab * a->embed_width;
   p->active_minus_input_embedding = p->active - (a->tied ? 0 : table);
   p->active_minus_embeddings = p->active - (a->tied ? 1 : 2) * table;
   p->mtp = mtp_params(run, a);
@@ -655,7 +670,7 @@ step_ends(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
   }
   if (a->tied) {
     const nmb__piece head = {"head.tied", NMB__P_HEAD, NMB__USE_LAST, a->vocab,
-                             a->hidden,   1,           a->head,          NULL};
+                             a->embed_width, 1,        a->head,          NULL};
     step_pieces(s, &head, 1, 1, 0, 0, c);
   }
 }

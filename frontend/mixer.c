@@ -6,7 +6,7 @@
 
 static const char *const mixer_names[] = {"none",  "mamba", "ssd",
                                           "delta", "kda",   "lightning",
-                                          "rwkv4", "rwkv7"};
+                                          "rwkv4", "rwkv7", "shortconv"};
 
 const char *
 nmb__mixer_name(int64_t kind)
@@ -51,7 +51,7 @@ by_words(const builder *b, int64_t layer, unsigned *out)
     unsigned holds;
   } words[] = {{"mamba", NMB__HOLDS_MIXER},          {"mamba2", NMB__HOLDS_MIXER},
                {"linear_attention", NMB__HOLDS_MIXER}, {"attention", NMB__HOLDS_ATTN},
-               {"full_attention", NMB__HOLDS_ATTN},  {"mlp", NMB__HOLDS_DENSE},
+               {"full_attention", NMB__HOLDS_ATTN}, {"conv", NMB__HOLDS_MIXER},  {"mlp", NMB__HOLDS_DENSE},
                {"moe", NMB__HOLDS_MOE}};
   const json_t *v = NULL;
   NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
@@ -64,21 +64,24 @@ by_words(const builder *b, int64_t layer, unsigned *out)
   return kind_bad(b, NMB__F_LAYER_TYPES, layer, nmb__json_show(b->run, v));
 }
 
-/* Numbers of layers, the first being 1. */
+/* Numbers of layers: with a mixer, the first being 1, or with attention, from 0. */
 static nmb_status
 by_numbers(const builder *b, int64_t layer, unsigned *out)
 {
-  const json_t *j = J(b, MIX_LAYERS);
-  *out = NMB__HOLDS_ATTN;
+  const bool attn = !J(b, MIX_LAYERS);
+  const nmb__field f = attn ? NMB__F_ATTN_LAYERS : NMB__F_MIX_LAYERS;
+  const json_t *j = b->c.set[f].j;
+  const int64_t first = attn ? 0 : 1;
+  *out = attn ? NMB__HOLDS_MIXER : NMB__HOLDS_ATTN;
   for (size_t i = 0; i < json_array_size(j); i++) {
     const json_t *v = json_array_get(j, i);
-    if (!json_is_integer(v) || json_integer_value(v) < 1 ||
-        json_integer_value(v) > b->a->nlayer)
-      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MIX_LAYERS),
-                      "%s.%zu: found %s, expected the number of a layer from 1 on",
-                      nmb__spelled(b, NMB__F_MIX_LAYERS), i, nmb__json_show(b->run, v));
-    if (json_integer_value(v) == layer + 1)
-      *out = NMB__HOLDS_MIXER;
+    const int64_t n = json_integer_value(v) - first;
+    if (!json_is_integer(v) || n < 0 || n >= b->a->nlayer)
+      return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, f),
+                      "%s.%zu: found %s, expected the number of a layer from %d on",
+                      nmb__spelled(b, f), i, nmb__json_show(b->run, v), (int)first);
+    if (n == layer)
+      *out = attn ? NMB__HOLDS_ATTN : NMB__HOLDS_MIXER;
   }
   return NMB_OK;
 }
@@ -109,7 +112,7 @@ nmb__holds_resolve(const builder *b, int64_t layer, unsigned *out)
     NMB_TRY(by_words(b, layer, out));
   else if (J(b, MIX_LIST))
     NMB_TRY(by_list(b, layer, out));
-  else if (J(b, MIX_LAYERS))
+  else if (J(b, MIX_LAYERS) || J(b, ATTN_LAYERS))
     NMB_TRY(by_numbers(b, layer, out));
   else if (I(b, MIX_BESIDE))
     *out = NMB__HOLDS_MIXER | NMB__HOLDS_ATTN;
@@ -148,6 +151,9 @@ widths_resolve(const builder *b, nmb__mixer *t)
   if (t->kind == NMB__MIX_MAMBA) {
     t->dv = t->groups = 1;
     t->heads = inner;
+  } else if (t->kind == NMB__MIX_SHORT) { /* no state but the convolution's */
+    t->heads = b->a->hidden;
+    t->dv = 1;
   } else if (t->kind == NMB__MIX_RWKV4) { /* three numbers a channel */
     t->heads = b->a->hidden;
     t->dv = 1;
@@ -229,7 +235,7 @@ scales_resolve(const builder *b, nmb__mixer *t)
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
-  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 8, &t->kind));
+  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 9, &t->kind));
   NMB_TRY(widths_resolve(b, t));
   NMB_TRY(norms_resolve(b, t));
   NMB_TRY(scales_resolve(b, t));
@@ -238,7 +244,7 @@ nmb__mixer_resolve(const builder *b, nmb__mixer *t)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MIX_TAPS),
                     "%s is 1, expected 0 or at least 2", nmb__spelled(b, NMB__F_MIX_TAPS));
   t->conv_bias = t->taps && I(b, MIX_CONV_BIAS);
-  t->bias = I(b, MIX_BIAS);
+  t->bias = t->kind == NMB__MIX_SHORT ? t->conv_bias : I(b, MIX_BIAS);
   t->o_bias = I(b, MIX_O_OWN) ? I(b, MIX_O_BIAS) : t->bias;
   t->chunk = I(b, MIX_CHUNK);
   t->bound = R(b, MIX_BOUND);

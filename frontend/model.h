@@ -24,6 +24,7 @@ enum {
   NMB__PLACE_SANDWICH,
   NMB__PLACE_PARALLEL,
   NMB__PLACE_PARALLEL2,
+  NMB__PLACE_AFTER, /* after each sum */
   NMB__PLACE_INPUT /* the norm's output is what the layer adds to */
 };
 /* UNIT: over each head without weights, on layers that rotate only */
@@ -36,6 +37,7 @@ enum {
   NMB__ACT_RELU,
   NMB__ACT_RELU2,
   NMB__ACT_SWIGLU_OAI,
+  NMB__ACT_XIELU, /* with two learned numbers, arXiv:2411.13010 */
   NMB__ACT_SITU, /* SiTU-GLU of Kimi K3, arXiv:2607.24653 */
   NMB__NACT
 };
@@ -112,7 +114,8 @@ enum {
   NMB__MIX_KDA,      /* Kimi delta attention, arXiv:2510.26692 */
   NMB__MIX_LIGHTNING, /* arXiv:2501.08313 */
   NMB__MIX_RWKV4,     /* arXiv:2305.13048; these two shift tokens, in the network too */
-  NMB__MIX_RWKV7      /* arXiv:2503.14456 */
+  NMB__MIX_RWKV7,     /* arXiv:2503.14456 */
+  NMB__MIX_SHORT      /* gated short convolution of LFM2, arXiv:2511.23404 */
 };
 /* Norm of what the state gives: after its product with the gate, or before. */
 enum { NMB__MIXNORM_NONE, NMB__MIXNORM_AFTER, NMB__MIXNORM_BEFORE };
@@ -199,7 +202,8 @@ typedef struct nmb__layer {
   nmb__ffn ffn;     /* width 0: none */
   nmb__moe moe;
   int64_t norm, place, sub_norm;
-  int64_t beside;       /* boolean: the dense network stands beside the experts */
+  int64_t beside;       /* the dense network stands beside the experts: 1 with norms around
+                           each (Gemma 4), 2 with one norm before it (Arctic) */
   int64_t hyper;        /* residual streams of hyper-connections; 0: one path */
   int64_t hyper_rounds; /* that make their mixing doubly stochastic */
   double hyper_eps;
@@ -229,7 +233,9 @@ typedef struct nmb__arch {
   const char *mtp_pattern; /* letters of a module's layers; "": one as the last */
   int64_t positions; /* rows of a learned table; 0: none */
   int64_t position_first; /* row of the first position in it */
-  int64_t embed_norm, head_bias;
+  int64_t embed_width; /* of the table; hidden, or projected to and from it */
+  int64_t embed_norm, head_bias, final_norm_off;
+  const char *no_graph; /* what the graph lacks; NULL or "": nothing */
   int64_t kv_shared_weights; /* boolean: layers that read other caches have projections */
   double embed_scale, logit_scale, logit_cap; /* cap 0: none */
   const nmb__layer *layer;                    /* [nlayer] */

@@ -23,7 +23,7 @@ is_product(nmb_opcode c)
 /* Per tensor: what reads it. */
 typedef struct uses {
   bool product; /* some product reads it as its rows */
-  bool other;   /* something else reads it, or it leaves the block */
+  bool other;   /* something else reads it, or it passes between blocks */
   bool choice;  /* the expert choice reads it: logits */
   bool weight;  /* the matrix of a product that may be quantised */
 } uses;
@@ -35,6 +35,8 @@ uses_find(nmb_run *run, const nmb_prog *p)
   for (int b = 0; b < p->nblock; b++) {
     if (p->block[b].out != NMB_NONE)
       u[p->block[b].out].other = true;
+    if (p->block[b].in != NMB_NONE) /* as the block before it leaves it */
+      u[p->block[b].in].other = true;
     for (int i = p->block[b].nop - 1; i >= 0; i--) { /* readers before makers */
       const nmb_op *o = &p->op[p->block[b].op[i]];
       for (int j = 0; j < o->nin; j++) {

@@ -85,7 +85,7 @@ tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h
 tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
-EXTRA_DIST += tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_stamps.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
+EXTRA_DIST += tests/data/families.json tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_stamps.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_mixers
 TESTS += tests/unit/test_mixers
@@ -150,6 +150,12 @@ endif
 tests_unit_test_collective_SOURCES = tests/unit/test_collective.c tests/unit/unit.h
 tests_unit_test_collective_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/tiny/bitnet.json \
+  tests/data/tiny/stablelm_qk.json \
+  tests/data/tiny/openelm.json \
+  tests/data/tiny/opt_post.json \
+  tests/data/tiny/gpt_neo.json \
+  tests/data/tiny/lfm2_moe.json \
+  tests/data/tiny/lfm2.json \
   tests/data/tiny/bloom.json \
   tests/data/tiny/cohere.json \
   tests/data/tiny/cohere_plus.json \
@@ -210,4 +216,4 @@ check_PROGRAMS += tests/unit/test_families
 TESTS += tests/unit/test_families
 endif
 tests_unit_test_families_SOURCES = tests/unit/test_families.c tests/unit/unit.h
-tests_unit_test_families_LDADD = $(UNIT_LDADD)
+tests_unit_test_families_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)

@@ -3,6 +3,8 @@
  * model of each, as its repository states it (the sum over its tensors; GLM-4.5-Air
  * with the selection biases of its 45 routers).  Settings are those of the models'
  * public config.json, with ' for ". */
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/run.h"
@@ -288,6 +290,77 @@ test_totals(void)
   nmb__run_close(run);
 }
 
+static bool
+differs(const json_t *row, const char *key, int64_t found)
+{
+  const json_t *want = json_object_get(row, key);
+  if (!want || json_integer_value(want) == found)
+    return false;
+  printf("\n  %s: %s is %lld, expected %lld\n",
+         json_string_value(json_object_get(row, "name")), key, (long long)found,
+         (long long)json_integer_value(want));
+  return true;
+}
+
+/* Published models with what their repositories state: parameters in all, those that a
+ * token touches, bytes of KV cache a token in 16 bit. */
+static void
+test_file(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  const char *dir = getenv("srcdir");
+  json_t *rows = json_load_file(
+      nmb_format(run, "%s/tests/data/families.json", dir ? dir : "."), 0, NULL);
+  CU_ASSERT_TRUE_FATAL(json_array_size(rows) > 80);
+  for (size_t i = 0; i < json_array_size(rows); i++) {
+    const json_t *row = json_array_get(rows, i);
+    char *text = json_dumps(json_object_get(row, "config"), 0);
+    const char *name = json_string_value(json_object_get(row, "name"));
+    const nmb__arch *a = NULL;
+    nmb__params p;
+    const nmb_status s = nmb__arch_parse(run, name, name, text, strlen(text), &a);
+    free(text);
+    if (s != NMB_OK)
+      printf("\n  %s\n", nmb_error_text(run));
+    CU_ASSERT_EQUAL(s, NMB_OK);
+    if (s != NMB_OK)
+      continue;
+    nmb__arch_params(run, a, &p);
+    CU_ASSERT_FALSE(differs(row, "total", p.total));
+    CU_ASSERT_FALSE(differs(row, "active", p.active));
+    CU_ASSERT_FALSE(differs(row, "kv", 2 * p.kv_elements));
+  }
+  json_decref(rows);
+  nmb__run_close(run);
+}
+
+/* The class says the family where model_type does not; what is null asks for nothing. */
+static void
+test_class(void)
+{
+  static const struct {
+    const char *head, *family;
+  } row[] = {{"'model_type':'mine','architectures':['LlamaForCausalLM']", "llama"},
+             {"'architectures':['Qwen3MoeForCausalLM'],'num_experts':16", "qwen3_moe"},
+             {"'model_type':'x','architectures':['GPTNeoXForCausalLM']", "gpt_neox"},
+             {"'model_type':'llama','twist':null", "llama"},
+             {"'model_type':'x','architectures':['LlamaFor']", NULL},
+             {"'architectures':['FooForCausalLM']", NULL}};
+  nmb_run *run = nmb__run_open(NULL);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const nmb__arch *a = NULL;
+    const char *text = quoted(
+        run, nmb_format(run, "{%s,'hidden_size':64,'num_hidden_layers':1,"
+                             "'num_attention_heads':4,'vocab_size':8,"
+                             "'intermediate_size':64}", row[i].head));
+    const nmb_status s = nmb__arch_parse(run, "c", "c", text, strlen(text), &a);
+    CU_ASSERT_EQUAL(s == NMB_OK, row[i].family != NULL);
+    if (s == NMB_OK && row[i].family)
+      CU_ASSERT_STRING_EQUAL(a->family, row[i].family);
+  }
+  nmb__run_close(run);
+}
+
 /* One matrix of 8 experts or none, in each way that files store them. */
 static void
 test_schemes(void)
@@ -358,5 +431,7 @@ test_lenient(void)
 }
 
 UNIT_MAIN("families", {"families have the parameters of their models", test_totals},
+          {"published models have the parameters that are stated", test_file},
+          {"a class names the family", test_class},
           {"quantised matrices have the bytes of their files", test_schemes},
           {"lenient reading keeps what it lets pass", test_lenient})
