@@ -32,6 +32,7 @@ struct nmb_run {
   nmb_run *keep; /* see nmb__run_keep */
   void *kept_list[NMB__NKEEP];
   bool lenient;
+  const void *subject;
 };
 
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -303,6 +304,18 @@ nmb_rand(nmb_run *run)
     nmb__run_seed(run, run->seed);
   const uint64_t hi = gsl_rng_get(run->rng);
   return hi << 32 | gsl_rng_get(run->rng);
+}
+
+void
+nmb__run_subject_set(nmb_run *run, const void *subject)
+{
+  run->subject = subject;
+}
+
+const void *
+nmb__run_subject(const nmb_run *run)
+{
+  return run->subject;
 }
 
 double

@@ -47,6 +47,11 @@ NMB_API size_t nmb__run_bytes(const nmb_run *); /* arena in use */
 NMB_API size_t nmb__run_mark(nmb_run *);
 NMB_API void nmb__run_release(nmb_run *, size_t mark);
 
+/* The model whose steps the programs are, if its weights are at hand (ir/values.h);
+ * borrowed; NULL: none. */
+NMB_API void nmb__run_subject_set(nmb_run *, const void *);
+NMB_API const void *nmb__run_subject(const nmb_run *);
+
 /* A place for things that are found once a run and then only looked up, such as tables
  * of files: gives the address of the head of a list of that kind, and in *own the arena
  * that its items live in.  They stay until the run is closed. */

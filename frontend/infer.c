@@ -76,6 +76,12 @@ nmb__infer_reset(nmb__infer *f)
   }
 }
 
+const float *
+nmb__infer_exact(const nmb__infer *f)
+{
+  return nmb__values_logits(f->choice);
+}
+
 nmb_status
 nmb__infer_check(nmb_run *run, const nmb__infer *f, const int32_t *ids, int64_t n)
 {

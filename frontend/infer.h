@@ -22,6 +22,8 @@ NMB_API void nmb__infer_reset(nmb__infer *);
  * released. */
 NMB_API nmb_status nmb__infer_step(nmb_run *, nmb__infer *, const int32_t *ids, int64_t n,
                                    bool all, const float **logits);
+/* Compiled: the logits of the last step as the model has them in float. */
+NMB_API const float *nmb__infer_exact(const nmb__infer *);
 /* Fails for an id outside of the vocabulary, or a sequence that a learned table of
  * positions does not cover. */
 NMB_API nmb_status nmb__infer_check(nmb_run *, const nmb__infer *, const int32_t *ids,

@@ -5,8 +5,11 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "base/run.h"
+#include "frontend/token.h"
 
 /* "dir/name.gguf" -> "name"; "dir/name/" -> "name" */
 static const char *
@@ -177,4 +180,50 @@ nmb__wmodel_check(nmb_run *run, nmb__wmodel *m)
       s = block_check(run, m, p, p->order[i].block, layer_of(m, position++));
   nmb_prog_free(p);
   return s;
+}
+
+/* ------------------------------------------------------------------- texts */
+const char *
+nmb__wmodel_own_text(nmb_run *run, const nmb__wmodel *m)
+{
+  const char *path = m->file->path, *dot = strrchr(path, '.');
+  if (!dot || strchr(dot, '/'))
+    return NULL;
+  const char *text = nmb_format(run, "%.*s.txt", (int)(dot - path), path);
+  return nmb__is_file(text) ? text : NULL;
+}
+
+nmb_status
+nmb__wmodel_text(nmb_run *run, const nmb__wmodel *m, const char *file,
+                 const char *tokenizer, int32_t **ids, int64_t *n, int32_t *bos)
+{
+  nmb__vocab *v;
+  size_t len;
+  if (!file && !(file = nmb__wmodel_own_text(run, m)))
+    return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC,
+                    "no text beside %s, and none is given", m->file->path);
+  NMB_TRY(nmb__vocab_open(run, m->file, tokenizer, m->arch->vocab, &v));
+  const char *text = nmb__read_file(run, file, &len);
+  if (!text)
+    return NMB_IO;
+  v->add_bos = false;
+  if (v->bos >= 0)
+    *bos = v->bos;
+  return nmb__vocab_encode(run, v, text, len, ids, n);
+}
+
+uint64_t
+nmb__wmodel_hash(const nmb__wmodel *m)
+{
+  enum { WHOLE = 64 << 20, STEP = 1 << 20, PAGE = 4096 };
+  nmb__hasher *h = nmb__hash_begin();
+  nmb__hash_add(h, &m->arch->hash, sizeof m->arch->hash);
+  for (int i = 0; i < m->file->nmap; i++) {
+    const uint8_t *at = m->file->map[i].at;
+    const size_t n = m->file->map[i].bytes, step = n > WHOLE ? STEP : n + 1;
+    nmb__hash_add(h, &n, sizeof n);
+    for (size_t k = 0; k < n; k += step)
+      nmb__hash_add(h, at + k, n > WHOLE ? (n - k < PAGE ? n - k : PAGE) : n);
+  }
+  return nmb__hash_end(h);
 }

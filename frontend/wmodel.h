@@ -21,6 +21,17 @@ NMB_API void nmb__wmodel_close(nmb__wmodel *);
 NMB_API nmb__weights nmb__wmodel_weights(nmb__wmodel *);
 /* Are all weights of a graph of this model in the file, in the right shape? */
 NMB_API nmb_status nmb__wmodel_check(nmb_run *, nmb__wmodel *);
+/* A text as tokens of the model's vocabulary, without the BOS that is to stand before it.
+ * file NULL: NAME.txt beside the weights; NMB_BADOPTION if there is none.
+ * tokenizer: as for nmb__vocab_open.  *bos: as the vocabulary says, else left alone. */
+NMB_API nmb_status nmb__wmodel_text(nmb_run *, const nmb__wmodel *, const char *file,
+                                    const char *tokenizer, int32_t **ids, int64_t *n,
+                                    int32_t *bos);
+/* "NAME.txt" beside the weights "NAME.bin", or NULL. */
+NMB_API const char *nmb__wmodel_own_text(nmb_run *, const nmb__wmodel *);
+/* Of all that the model's values depend on: the bytes of its files, of files beyond 64 MiB
+ * a page of each MiB. */
+NMB_API uint64_t nmb__wmodel_hash(const nmb__wmodel *);
 /* Architecture of a weight file that has no config.json. */
 NMB_API nmb_status nmb__gguf_arch(nmb_run *, const nmb__wfile *, const char *name,
                                   const nmb__arch **out);

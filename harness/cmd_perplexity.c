@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/path.h"
 #include "frontend/infer.h"
-#include "frontend/token.h"
 #include "harness/cmd.h"
+#include "ir/machine.h"
+#include "ir/values.h"
 
 typedef struct job {
   nmb__cli *cli;
@@ -19,7 +18,9 @@ typedef struct job {
   int32_t *ids; /* of the text, without BOS */
   int64_t n;
   int32_t bos;
-  double nll; /* sum of -ln p */
+  nmb_hw *hw; /* NULL: by the reference evaluation */
+  nmb__pipeline pipeline;
+  nmb__agreement a; /* of code, or of the model with itself */
 } job;
 
 /* "[1,2,3]" or "1,2,3" */
@@ -41,57 +42,21 @@ ids_read(job *j, const char *s)
   }
 }
 
-/* The text that goes with the weights: NAME.txt beside NAME.bin; NULL. */
-static const char *
-own_text(nmb_run *run, const char *path)
-{
-  const char *dot = strrchr(path, '.');
-  const char *text =
-      dot ? nmb_format(run, "%.*s.txt", (int)(dot - path), path) : NULL;
-  return text && !strchr(dot, '/') && nmb__is_file(text) ? text : NULL;
-}
-
 static nmb_status
 text_read(job *j)
 {
-  nmb_run *run = j->cli->run;
-  const char *file = nmb__cli_text(j->cli, "text"),
-             *list = nmb__cli_text(j->cli, "tokens");
-  nmb__vocab *v;
-  size_t len;
+  const char *list = nmb__cli_text(j->cli, "tokens");
   j->bos = (int32_t)nmb__cli_int(j->cli, "bos");
   if (list)
     return ids_read(j, list);
-  if (!file && !(file = own_text(run, j->m->file->path)))
-    return nmb_fail(run, NMB_BADOPTION, NMB_NOLOC, "--text or --tokens is needed");
-  NMB_TRY(nmb__vocab_open(run, j->m->file, nmb__cli_text(j->cli, "tokenizer"),
-                          j->m->arch->vocab, &v));
-  const char *text = nmb__read_file(run, file, &len);
-  if (!text)
-    return NMB_IO;
-  v->add_bos = false;
-  if (v->bos >= 0)
-    j->bos = v->bos;
-  return nmb__vocab_encode(run, v, text, len, &j->ids, &j->n);
-}
-
-/* -ln softmax(v)[id] */
-static double
-cost(const float *v, int64_t n, int32_t id)
-{
-  double most = (double)v[0], sum = 0;
-  for (int64_t i = 1; i < n; i++)
-    most = (double)v[i] > most ? (double)v[i] : most;
-  for (int64_t i = 0; i < n; i++)
-    sum += exp((double)v[i] - most);
-  return most + log(sum) - (double)v[id];
+  return nmb__wmodel_text(j->cli->run, j->m, nmb__cli_text(j->cli, "text"),
+                          nmb__cli_text(j->cli, "tokenizer"), &j->ids, &j->n, &j->bos);
 }
 
 /* BOS and the tokens [at, at + n) of the text. */
 static nmb_status
 chunk(job *j, int64_t at, int64_t n)
 {
-  const int64_t vocab = j->m->arch->vocab;
   const float *logits;
   int32_t *ids = NMB_NEW(j->cli->run, int32_t, n + 1);
   ids[0] = j->bos;
@@ -99,8 +64,8 @@ chunk(job *j, int64_t at, int64_t n)
   nmb__infer_reset(j->f);
   NMB_TRY(nmb__infer_check(j->cli->run, j->f, ids, n + 1));
   NMB_TRY(nmb__infer_step(j->cli->run, j->f, ids, n, true, &logits));
-  for (int64_t i = 0; i < n; i++)
-    j->nll += cost(logits + i * vocab, vocab, ids[i + 1]);
+  nmb__agreement_add(&j->a, j->hw ? nmb__infer_exact(j->f) : logits, logits, n,
+                     j->m->arch->vocab, ids + 1);
   return NMB_OK;
 }
 
@@ -116,9 +81,42 @@ whole(job *j)
   if (!j->n)
     return nmb_fail(j->cli->run, NMB_BADINPUT, NMB_NOLOC, "the text has no tokens");
   j->f = nmb__infer_open(j->cli->run, j->m);
+  NMB_TRY(nmb__cli_compiled(j->cli, j->f, &j->hw, &j->pipeline));
   for (int64_t at = 0; at < j->n; at += size)
     NMB_TRY(chunk(j, at, j->n - at < size ? j->n - at : size));
   return NMB_OK;
+}
+
+static int
+print_json(const job *j)
+{
+  const double n = (double)j->a.rows;
+  json_t *o = json_pack("{s:I, s:o, s:o}", "tokens", (json_int_t)j->n, "nll",
+                        nmb__json_real(j->a.nll), "perplexity",
+                        nmb__json_real(exp(j->a.nll / n)));
+  if (j->hw) {
+    json_t *more = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "machine", j->hw->name,
+                             "perplexity_exact", nmb__json_real(exp(j->a.exact_nll / n)),
+                             "kl", nmb__json_real(j->a.divergence / n), "top1",
+                             nmb__json_real((double)j->a.same_top / n), "logits_max",
+                             nmb__json_real(j->a.most), "logits_rms",
+                             nmb__json_real(nmb__agreement_rms(&j->a)));
+    json_object_update(o, more);
+    json_decref(more);
+  }
+  return nmb__cli_json(o);
+}
+
+static void
+print_text(const job *j)
+{
+  const double n = (double)j->a.rows;
+  printf("perplexity %.6g over %" PRId64 " tokens\n", exp(j->a.nll / n), j->n);
+  if (j->hw)
+    printf("on %s; in float %.6g; KL %.4g, top-1 agreement %.4g, logits off by %.4g at "
+           "most, %.4g rms\n",
+           j->hw->name, exp(j->a.exact_nll / n), j->a.divergence / n,
+           (double)j->a.same_top / n, j->a.most, nmb__agreement_rms(&j->a));
 }
 
 static int
@@ -127,14 +125,12 @@ cmd_perplexity(nmb__cli *cli)
   job j = {.cli = cli};
   const nmb_status s = whole(&j);
   int code = nmb__exit_code(s);
-  const double ppl = exp(j.nll / (double)(j.n ? j.n : 1));
   if (s == NMB_OK && nmb__cli_flag(cli, "json"))
-    code = nmb__cli_json(json_pack("{s:I, s:o, s:o}", "tokens", (json_int_t)j.n, "nll",
-                                   nmb__json_real(j.nll), "perplexity",
-                                   nmb__json_real(ppl)));
+    code = print_json(&j);
   else if (s == NMB_OK)
-    printf("perplexity %.6g over %" PRId64 " tokens\n", ppl, j.n);
+    print_text(&j);
   nmb__infer_close(j.f);
+  nmb__machine_free(j.hw);
   nmb__wmodel_close(j.m);
   return code;
 }
@@ -148,6 +144,9 @@ static const nmb__flag flags[] = {
     {"chunk", 0, "N", "int", "255", "tokens that are predicted together"},
     {"tokenizer", 0, "FILE", "file", NULL,
      "a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
+    {"machine", 0, "NAME", "machine", NULL,
+     "compile for it, and execute the code out of its simulated memories"},
+    {"pipeline", 'p', "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};
 
 const nmb__command nmb__cmd_perplexity = {
@@ -160,7 +159,8 @@ const nmb__command nmb__cmd_perplexity = {
     .help =
         "Cuts the text into chunks and evaluates each after a BOS, as logits does. The "
         "perplexity is exp(sum of -ln p(token | BOS and the earlier tokens of its "
-        "chunk) / number of tokens).",
+        "chunk) / number of tokens). With a machine, code is compiled and executed as logits "
+        "does, and compared with the model in float.",
     .example = "nmbench perplexity stories260k\n"
                "nmbench perplexity stories260K-Q4_0.gguf --text story.txt",
     .flags = flags,

@@ -52,19 +52,24 @@ append(nmb_run *run, void *old, int n, int *cap, size_t size)
 
 /* ---------------------------------------------------------------- plugins */
 /* Paths are taken from the folder of the experiment file. */
+/* A path as the experiment's file gives it: from its own folder. */
+static const char *
+beside(const reader *r, const char *path)
+{
+  const char *slash = strrchr(r->e->path, '/');
+  const int len = slash ? (int)(slash - r->e->path) + 1 : 0;
+  return *path == '/' ? path : nmb_format(r->run, "%.*s%s", len, r->e->path, path);
+}
+
 static nmb_status
 read_plugins(reader *r)
 {
   const char **path = NULL;
   int n = 0;
   NMB_TRY(nmb__conf_texts(r->run, r->root, "plugins", false, &path, &n));
-  const char *slash = strrchr(r->e->path, '/');
-  const int len = slash ? (int)(slash - r->e->path) + 1 : 0;
   const char *list = NULL;
   for (int i = 0; i < n; i++) {
-    const char *one = *path[i] == '/'
-                          ? path[i]
-                          : nmb_format(r->run, "%.*s%s", len, r->e->path, path[i]);
+    const char *one = beside(r, path[i]);
     list = list ? nmb_format(r->run, "%s:%s", list, one) : one;
   }
   return nmb__plugins_load(r->run, list);
@@ -88,6 +93,31 @@ check_name(reader *r, setting *at, const char *what, const char *folder, const c
                   what, name, nmb__hint(r->run, name, known, n));
 }
 
+/* A model whose weights are there is executed on them, and on a text if there is one. */
+static nmb_status
+use_weights(nmb_run *run, const char *sample, nmb__model_use *m)
+{
+  int32_t *ids = NULL;
+  m->bos = 1;
+  NMB_TRY(nmb__wmodel_open(run, m->name, &m->weights));
+  nmb_status st = nmb__wmodel_check(run, m->weights);
+  if (st == NMB_OK && (sample || nmb__wmodel_own_text(run, m->weights)))
+    st = nmb__wmodel_text(run, m->weights, sample, NULL, &ids, &m->nid, &m->bos);
+  for (int64_t i = 0; st == NMB_OK && i < m->nid; i++)
+    if (ids[i] < 0 || ids[i] >= m->weights->arch->vocab)
+      st = nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "the text has token %d", (int)ids[i]);
+  if (st != NMB_OK) {
+    nmb__wmodel_close(m->weights);
+    return st;
+  }
+  m->ids = ids;
+  m->arch = m->weights->arch;
+  const uint64_t part[2] = {nmb__wmodel_hash(m->weights),
+                            nmb__hash(ids, (size_t)m->nid * sizeof *ids)};
+  m->hash = nmb__hash(part, sizeof part);
+  return NMB_OK;
+}
+
 static nmb_status
 use_model(reader *r, setting *at, const char *name, int *id)
 {
@@ -96,8 +126,12 @@ use_model(reader *r, setting *at, const char *name, int *id)
     if (!strcmp(e->model[*id].name, name))
       return NMB_OK;
   nmb__model_use m = {.name = name};
-  if (nmb__arch_load(r->run, name, &m.arch) != NMB_OK)
+  const nmb_status st = nmb__wfile_named(r->run, name)
+                            ? use_weights(r->run, e->sample, &m)
+                            : nmb__arch_load(r->run, name, &m.arch);
+  if (st != NMB_OK)
     return bad(r, at, "the model '%s' cannot be used", name);
+  m.hash = m.hash ? m.hash : m.arch->hash;
   for (int64_t i = 0; i < m.arch->nlayer; i++)
     m.routed |= m.arch->layer[i].moe.experts > 0;
   e->model = append(r->run, e->model, e->nmodel, &r->cmodel, sizeof *e->model);
@@ -740,7 +774,7 @@ read_head(reader *r)
                                      "models",    "machines",  "workloads", "stages",
                                      "ablations", "pipelines", "params",    "simulators",
                                      "sweeps",    "skip",      "figures",   "labels",
-                                     "limits",    "output",    NULL};
+                                     "limits",    "output",    "text", NULL};
   int64_t *schema = NULL;
   int n = 0;
   nmb__experiment *e = r->e;
@@ -753,6 +787,8 @@ read_head(reader *r)
     return bad(r, config_setting_get_member(r->root, "name"),
                "'%s' cannot name an experiment: files are named after it", e->name);
   NMB_TRY(nmb__conf_text(r->run, r->root, "title", e->name, &e->title));
+  NMB_TRY(nmb__conf_text(r->run, r->root, "text", "", &e->sample));
+  e->sample = *e->sample ? beside(r, e->sample) : NULL;
   return nmb__conf_text(r->run, r->root, "output",
                         nmb_format(r->run, "results/%s.h5", e->name), &e->output);
 }
@@ -801,5 +837,7 @@ nmb__experiment_free(nmb__experiment *e)
     return;
   for (int i = 0; i < e->nmachine; i++)
     nmb__machine_free(e->machine[i].hw);
+  for (int i = 0; i < e->nmodel; i++)
+    nmb__wmodel_close(e->model[i].weights);
   config_destroy(&e->cfg);
 }

@@ -8,12 +8,18 @@
 #include <libconfig.h>
 
 #include "frontend/model.h"
+#include "frontend/wmodel.h"
 #include "ir/pipeline.h"
 
 typedef struct nmb__model_use {
   const char *name;
   const nmb__arch *arch;
   bool routed; /* has experts: the routing matters */
+  uint64_t hash; /* of the file it is from: its settings, or all its weights */
+  nmb__wmodel *weights; /* (optional) */
+  const int32_t *ids;   /* (optional) of the text that is executed */
+  int64_t nid;
+  int32_t bos;
 } nmb__model_use;
 
 typedef struct nmb__machine_use {
@@ -70,6 +76,7 @@ typedef struct nmb__filter {
 
 typedef struct nmb__experiment {
   const char *path, *name, *title, *text, *output;
+  const char *sample; /* (optional) file with the text that models with weights read */
   config_t cfg;
   int nmodel, nmachine, nvariant, nsweep, nskip, nsim, nparam;
   nmb__model_use *model;

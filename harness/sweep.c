@@ -259,7 +259,7 @@ key_text(const maker *m, const nmb__cell *c, const parsed *p)
       "nmbench %d %016llx\nmodel %016llx\nmachine %016llx\npipeline %s\npasses %s\n"
       "simulators %s %s\nphase %d\nbatch %lld\ncontext %lld\nrouting %s %.17g\nseed %lld\n",
       NMB__STORE_SCHEMA, (unsigned long long)m->library,
-      (unsigned long long)e->model[c->model].arch->hash,
+      (unsigned long long)e->model[c->model].hash,
       (unsigned long long)e->machine[c->machine].hash, p->text, p->digests, e->sim_text,
       c->sims, (int)w->phase, (long long)w->batch, (long long)w->context,
       routed ? w->kind : "none", routed ? w->skew : 0.0, (long long)w->seed);

@@ -21,6 +21,7 @@
 #include "base/run.h"
 #include "frontend/counts.h"
 #include "harness/metrics.h"
+#include "ir/values.h"
 
 #define MAXTEXT ((size_t)64 << 10) /* of messages that are kept */
 
@@ -175,6 +176,58 @@ simulate(nmb_run *run, const nmb__experiment *e, const nmb__cell *c, const nmb_p
   return check_bound(run, es);
 }
 
+/* Other steps of the cell, for what executes them; a run of its own each, as the one at
+ * hand belongs to a simulator. */
+typedef struct others {
+  const nmb__task *task;
+  nmb_run *run;
+  const nmb__arch *arch; /* layers with routers have blocks of their own */
+} others;
+
+static nmb_status
+other_graph(nmb_run *run, void *self, nmb_step_spec spec, bool all, nmb_prog **out)
+{
+  const others *o = self;
+  const nmb__cell *c = &o->task->plan->cell[o->task->plan->job[o->task->job].cell];
+  const nmb__routing_spec routing = {"uniform", 0, (uint64_t)c->workload->seed};
+  NMB_TRY(nmb__graph_build(run, o->arch, spec, &routing, out));
+  if (all && spec.fresh > 1)
+    nmb__prog_all_positions(*out);
+  nmb_prog_set_hw(*out, o->task->plan->e->machine[c->machine].hw);
+  return NMB_OK;
+}
+
+static nmb_status
+other_compile(nmb_run *run, void *self, nmb_prog *p)
+{
+  const others *o = self;
+  const nmb__job *job = &o->task->plan->job[o->task->job];
+  nmb_run *own = nmb__run_open(NULL);
+  nmb__run_seed(own, nmb__run_seed_get(run));
+  nmb_status st = nmb__pipeline_run(own, p, job->pipeline, NULL);
+  if (st != NMB_OK)
+    st = nmb_fail(run, st, NMB_NOLOC, "a prefill step: %s", nmb_error_text(own));
+  nmb__run_close(own);
+  return st;
+}
+
+static nmb_status
+simulate_model(nmb_run *run, const nmb__task *t, const nmb__cell *c, const nmb_prog *p,
+               entries *es)
+{
+  const nmb__experiment *e = t->plan->e;
+  const nmb__model_use *m = &e->model[c->model];
+  if (!m->weights)
+    return simulate(run, e, c, p, es);
+  others o = {t, run, m->routed ? nmb__arch_apart(run, m->arch) : m->arch};
+  const nmb__subject s = {&o,     nmb__wmodel_weights(m->weights), m->ids, m->nid, m->bos,
+                          other_graph, other_compile};
+  nmb__run_subject_set(run, &s);
+  const nmb_status st = simulate(run, e, c, p, es);
+  nmb__run_subject_set(run, NULL);
+  return st;
+}
+
 static nmb_status
 compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
 {
@@ -193,7 +246,7 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
     st = nmb__conserve(run, e->model[c->model].arch, p);
   if (st != NMB_OK)
     return st;
-  st = simulate(run, e, c, p, es);
+  st = simulate_model(run, t, c, p, es);
   add_host(es, "simulate_time", nmb__now() - compiled);
   return st == NMB_OK ? nmb__conserve(run, e->model[c->model].arch, p) : st;
 }

@@ -16,6 +16,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
   nmb_emit(run, "logits_rms", e.logits_rms);
   nmb_emit(run, "top1", e.top1);
   nmb_emit(run, "kl", e.kl);
+  nmb_emit(run, "perplexity", e.perplexity);
+  nmb_emit(run, "perplexity_exact", e.perplexity_exact);
   return NMB_OK;
 }
 
@@ -31,6 +33,8 @@ static const nmb_metric metrics[] = {
     {"logits_rms", "1", "less", "relative error of logits, root mean square"},
     {"top1", "1", "more", "share of tokens with the same largest logit as in float"},
     {"kl", "1", "less", "divergence of the next token's distribution from that in float"},
+    {"perplexity", "1", "less", "of the model's text; NaN without its weights or a text"},
+    {"perplexity_exact", "1", "less", "the same by the model in float"},
     {0}};
 
 NMB_PLUGIN
@@ -41,8 +45,8 @@ NMB_PLUGIN
     .version = "1",
     .summary = "executes the code on values and compares with the reference",
     .source = "docs/functional.md",
-    .limits = "random weights and made-up caches; experts as the routing table says; "
-              "small models only; no times",
+    .limits = "without the model's weights random ones, made-up caches, and experts as the "
+              "routing table says; small models only; no times",
     .opts = opts,
     .metrics = metrics,
     .reads = NMB_ALL,

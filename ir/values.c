@@ -25,6 +25,7 @@ struct nmb__values_check {
   nmb_prog *graph;    /* whose routers are watched */
   int32_t **choice;   /* [nrouting] */
   float *logits;      /* of exact */
+  const int32_t *next;
   int64_t rows, columns;
   int nop;            /* of the program at hand */
   int64_t nposition;
@@ -246,22 +247,33 @@ divergence(const float *p, const float *q, int64_t n)
   return sum > 0 ? sum : 0;
 }
 
-static void
-compare_logits(nmb__values_check *c, const float *code)
+void
+nmb__agreement_add(nmb__agreement *a, const float *exact, const float *code, int64_t rows,
+                   int64_t columns, const int32_t *next)
 {
-  nmb__agreement *a = &c->agreement;
-  for (int64_t r = 0; r < c->rows; r++) {
-    const float *x = c->logits + r * c->columns, *y = code + r * c->columns;
+  for (int64_t r = 0; r < rows; r++) {
+    const float *x = exact + r * columns, *y = code + r * columns;
     a->rows++;
-    a->same_top += largest(x, c->columns) == largest(y, c->columns);
-    a->divergence += divergence(x, y, c->columns);
-    for (int64_t i = 0; i < c->columns; i++) {
+    a->same_top += largest(x, columns) == largest(y, columns);
+    a->divergence += divergence(x, y, columns);
+    for (int64_t i = 0; i < columns; i++) {
       const double d = (double)y[i] - (double)x[i];
       a->most = fmax(a->most, fabs(d));
       a->square += d * d;
       a->reference += (double)x[i] * (double)x[i];
     }
+    if (!next)
+      continue;
+    a->predicted++;
+    a->nll += log_sum(y, columns) - (double)y[next[r]];
+    a->exact_nll += log_sum(x, columns) - (double)x[next[r]];
   }
+}
+
+double
+nmb__agreement_rms(const nmb__agreement *a)
+{
+  return a->reference > 0 ? sqrt(a->square / a->reference) : 0;
 }
 
 /* ------------------------------------------------------------------ open, close */
@@ -369,7 +381,7 @@ nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const in
     if (st != NMB_OK)
       break;
     if (i == 0) {
-      compare_logits(c, logits);
+      nmb__agreement_add(&c->agreement, c->logits, logits, c->rows, c->columns, c->next);
       first = nmb__xrealloc(NULL, bytes, 1);
       memcpy(first, logits, bytes);
       digest = nmb__func_digest(c->code);
@@ -405,8 +417,9 @@ vocabulary(const nmb_prog *p)
   return 1;
 }
 
+/* The values of a cell of which nothing but the program is known, or its weights too. */
 static nmb_status
-sim_values(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
+sim_random(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
 {
   const int64_t n = p->spec.batch * p->spec.fresh, vocab = vocabulary(p);
   int32_t *ids = NMB_NEW(run, int32_t, n);
@@ -420,28 +433,99 @@ sim_values(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
   return st == NMB_OK ? nmb__values_code(run, c, p, ids) : st;
 }
 
+/* What a step of `fresh` tokens after `context` of each window reads, and what follows:
+ * of all its tokens, or of the last alone.  A window is a BOS and a part of the text; they
+ * are spread over it, and overlap if it is short. */
+static nmb_status
+text_tokens(nmb_run *run, const nmb__subject *s, const nmb_step_spec *w, int64_t length,
+            bool all, int32_t **ids, int32_t **next)
+{
+  const int64_t B = w->batch, room = s->n - length;
+  if (room < 0)
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                    "the text has %" PRId64 " tokens, a step and what follows take %" PRId64,
+                    s->n, length);
+  *ids = NMB_NEW(run, int32_t, B * w->fresh);
+  *next = NMB_NEW(run, int32_t, B * w->fresh);
+  for (int64_t b = 0, k = 0; b < B; b++) {
+    const int32_t *text = s->ids + (B > 1 ? room * b / (B - 1) : 0);
+    for (int64_t i = w->context; i < w->context + w->fresh; i++) {
+      (*ids)[b * w->fresh + i - w->context] = i ? text[i - 1] : s->bos;
+      if (all || i == w->context + w->fresh - 1)
+        (*next)[k++] = text[i];
+    }
+  }
+  return NMB_OK;
+}
+
+/* One step of the text.  `p`: its code, or NULL: to be compiled. */
+static nmb_status
+text_step(nmb_run *run, const nmb__subject *s, nmb__values_check *c, nmb_step_spec w,
+          int64_t length, const nmb_prog *p)
+{
+  const bool all = w.phase == NMB_PREFILL && !p;
+  int32_t *ids = NULL, *next = NULL;
+  nmb_prog *graph = NULL;
+  NMB_TRY(text_tokens(run, s, &w, length, all, &ids, &next));
+  NMB_TRY(s->graph(run, s->self, w, all, &graph));
+  nmb__values_next(c, next);
+  nmb_status st = nmb__values_exact(run, c, graph, ids);
+  if (st == NMB_OK && !p)
+    st = s->compile(run, s->self, graph);
+  if (st == NMB_OK)
+    st = nmb__values_code(run, c, p ? p : graph, ids);
+  nmb_prog_free(graph);
+  return st;
+}
+
+/* The step at hand on a text.  A decode step follows a prefill of what it has in its
+ * caches, compiled by the same passes.  Code of a model with routers is made for the
+ * choice that they make on this text, so that the program at hand is compiled anew. */
+static nmb_status
+sim_text(nmb_run *run, const nmb_prog *p, const nmb__subject *s, nmb__values_check *c)
+{
+  const nmb_step_spec w = p->spec;
+  const int64_t length = w.context + w.fresh;
+  if (w.context > 0)
+    NMB_TRY(text_step(run, s, c,
+                      (nmb_step_spec){NMB_PREFILL, w.batch, w.context, 0}, length, NULL));
+  return text_step(run, s, c, w, length, p->nrouting ? NULL : p);
+}
+
+static void
+errors_of(const nmb__values_check *c, nmb_sim_errors *out)
+{
+  const nmb__agreement *a = &c->agreement;
+  const double rows = (double)(a->rows ? a->rows : 1), n = (double)a->predicted;
+  *out = (nmb_sim_errors){.top1 = (double)a->same_top / rows,
+                          .kl = a->divergence / rows,
+                          .logits_max = a->most,
+                          .logits_rms = nmb__agreement_rms(a),
+                          .perplexity = n > 0 ? exp(a->nll / n) : NAN,
+                          .perplexity_exact = n > 0 ? exp(a->exact_nll / n) : NAN};
+  for (int i = 0; i < c->ndeviation; i++) {
+    out->max_error = fmax(out->max_error, c->deviation[i].most);
+    out->rms_error = fmax(out->rms_error, nmb__deviation_rms(&c->deviation[i]));
+  }
+}
+
 nmb_status
 nmb_sim_values(nmb_run *run, const nmb_prog *p, int orders, int64_t most,
                nmb_sim_errors *out)
 {
   const uint64_t seed = nmb__run_seed_get(run) + 1;
-  const nmb__weights w = nmb__weights_random(&seed);
+  const nmb__subject *s = nmb__run_subject(run);
+  const nmb__weights w = s ? s->weights : nmb__weights_random(&seed);
+  const bool text = s && s->ids;
   if (weight_bytes(p) > (double)most)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
                     "executing needs %.4g bytes for weights, expected at most %.4g",
                     weight_bytes(p), (double)most);
   nmb__values_check *c = nmb__values_open(
-      &w, &(nmb__values_options){.seed = seed, .orders = orders, .tables = true, .invent = true});
-  nmb_status st = sim_values(run, p, c);
-  const nmb__agreement *a = &c->agreement;
-  const double rows = (double)(a->rows ? a->rows : 1);
-  *out = (nmb_sim_errors){.top1 = (double)a->same_top / rows, .kl = a->divergence / rows};
-  out->logits_max = a->most;
-  out->logits_rms = a->reference > 0 ? sqrt(a->square / a->reference) : 0;
-  for (int i = 0; i < c->ndeviation; i++) {
-    out->max_error = fmax(out->max_error, c->deviation[i].most);
-    out->rms_error = fmax(out->rms_error, nmb__deviation_rms(&c->deviation[i]));
-  }
+      &w, &(nmb__values_options){
+              .seed = seed, .orders = orders, .tables = !text, .invent = !text});
+  nmb_status st = text ? sim_text(run, p, s, c) : sim_random(run, p, c);
+  errors_of(c, out);
   if (st == NMB_OK && c->first.insn != NMB_NONE)
     st = nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
                   "values are off: %s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
@@ -450,6 +534,18 @@ nmb_sim_values(nmb_run *run, const nmb_prog *p, int orders, int64_t most,
                   c->first.value, c->first.expected);
   nmb__values_close(c);
   return st;
+}
+
+void
+nmb__values_next(nmb__values_check *c, const int32_t *next)
+{
+  c->next = next;
+}
+
+const float *
+nmb__values_logits(const nmb__values_check *c)
+{
+  return c->logits;
 }
 
 const nmb__agreement *

@@ -40,7 +40,27 @@ typedef struct nmb__agreement {
   double divergence;       /* sum over rows of KL(exact || code), in nats */
   double most;             /* largest difference */
   double square, reference; /* sums of squares, as above */
+  int64_t predicted;        /* rows whose next token is known */
+  double nll, exact_nll;    /* sums of -ln p(next token), by code and by exact */
 } nmb__agreement;
+/* next: (optional) [rows] the token that follows each row. */
+NMB_API void nmb__agreement_add(nmb__agreement *, const float *exact, const float *code,
+                                int64_t rows, int64_t columns, const int32_t *next);
+NMB_API double nmb__agreement_rms(const nmb__agreement *); /* relative */
+
+/* The model that a program is a step of, with its weights, and a text to take: what the
+ * host gives to simulators that execute code (nmb__run_subject_set). */
+typedef struct nmb__subject {
+  void *self;
+  nmb__weights weights;
+  const int32_t *ids; /* of the text; NULL: none */
+  int64_t n;
+  int32_t bos;
+  /* The graph of another step, if so asked with logits of all positions, its routers
+   * free; and the passes that made the program at hand.  Free the program. */
+  nmb_status (*graph)(nmb_run *, void *self, nmb_step_spec, bool all, nmb_prog **);
+  nmb_status (*compile)(nmb_run *, void *self, nmb_prog *);
+} nmb__subject;
 
 typedef struct nmb__values_options {
   uint64_t seed; /* of orders */
@@ -63,6 +83,11 @@ NMB_API nmb_status nmb__values_exact(nmb_run *, nmb__values_check *, nmb_prog *g
  * what is not there, or (with `stop`) a value is off. */
 NMB_API nmb_status nmb__values_code(nmb_run *, nmb__values_check *, const nmb_prog *,
                                     const int32_t *ids);
+/* The tokens that follow each row of the next steps, for the agreement; borrowed; NULL:
+ * not known. */
+NMB_API void nmb__values_next(nmb__values_check *, const int32_t *next);
+/* Logits of the step that was last evaluated exactly. */
+NMB_API const float *nmb__values_logits(const nmb__values_check *);
 NMB_API const nmb__agreement *nmb__values_agreement(const nmb__values_check *);
 NMB_API const nmb__first_diff *nmb__values_first(const nmb__values_check *);
 NMB_API const nmb__deviation *nmb__values_tensors(const nmb__values_check *, int *n);

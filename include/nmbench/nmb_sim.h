@@ -52,8 +52,10 @@ typedef struct nmb_bound {
 NMB_API nmb_status nmb_sim_bound(nmb_run *, const nmb_prog *, nmb_id block,
                                  const nmb_cost *cost, nmb_bound *out);
 
-/* Executes the code on seeded random weights (the run's seed), after caches and states
- * that are made up, and compares with the reference evaluation of the same graph: in the
+/* Executes the code on values and compares.  Where the host has the model's weights and a
+ * text: a prefill of the text, compiled by the same passes, then the step at hand, with the
+ * experts that routers choose.  Else on seeded random weights (the run's seed), after
+ * caches and states that are made up.  Compares with the reference evaluation of the same graph: in the
  * same number formats (the worst tensor's errors; docs/functional.md), and in float
  * (logits).  Experts are those of the routing tables.  NMB_UNVERIFIED: a value is off, orders disagree, or an
  * instruction reads what nothing wrote.  NMB_UNSUPPORTED: more than `most` bytes of
@@ -62,6 +64,7 @@ typedef struct nmb_sim_errors {
   double max_error, rms_error;    /* relative: see docs */
   double logits_max, logits_rms;  /* absolute; relative */
   double top1, kl;                /* share of rows; nats */
+  double perplexity, perplexity_exact; /* of the text, by code and in float; NaN: none */
 } nmb_sim_errors;
 NMB_API nmb_status nmb_sim_values(nmb_run *, const nmb_prog *, int orders, int64_t most,
                                   nmb_sim_errors *out);
