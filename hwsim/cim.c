@@ -10,10 +10,17 @@
  * each is written first, row after row.
  * A pass lasts a clock; in a digital array whose sums ripple through it, the longest
  * chain of adders: (columns of a weight + rows of a pipeline stage + 2) adder-time.
- * Energy is counted by events: an input driven, a cell that conducts (the mean over the
- * values: input-ones x weight-ones), a column converted, a pass; it goes with the
- * square of the voltage. */
+ * Energy is counted by events and the statistics of the values: an input driven (if its
+ * bits differ from those of the pass before: input-toggles), a cell that conducts
+ * (input-ones x weight-ones), an adder of a digital array that switches (input-toggles x
+ * weight-ones), a column converted, a pass; it goes with the square of the voltage.
+ *
+ * Cycle fidelity runs round after round and vector after vector: inputs are brought for
+ * the next vector while this one is on the rows, a round takes as many passes as its
+ * fullest tile has groups of rows, and the writing of cells waits for the vectors before
+ * it. */
 #include "nmbench/nmb_plugin.h"
+#include "nmbench/nmb_stream.h"
 
 #include <math.h>
 
@@ -35,23 +42,18 @@
   X(WRITE, "write-time", "time", "s", NULL, "0..", "a row of cells written")             \
   X(INONES, "input-ones", "ratio", "1", "50%", "0..1", "share of ones among input bits") \
   X(WONES, "weight-ones", "ratio", "1", "50%", "0..1", "likewise, of weights")           \
+  X(TOGGLES, "input-toggles", "ratio", "1", "100%", "0..1",                              \
+    "share of input bits that differ from those before on the same row")                 \
   X(VOLT, "voltage", "real", NULL, "1", "0.01..", "over the voltage of the energies")    \
   X(AREA, "area", "real", "mm2", "0", "0..", "of an array; 0: unknown")                  \
   X(E_DAC, "energy-dac", "energy", "J", NULL, "0..", "an input driven in a pass")        \
   X(E_CELL, "energy-cell", "energy", "J", NULL, "0..", "a cell that conducts in a pass") \
+  X(E_ADDER, "energy-adder", "energy", "J", "0J", "0..",                                 \
+    "a cell's adder that switches in a pass")                                            \
   X(E_ADC, "energy-adc", "energy", "J", NULL, "0..", "a column read in a pass")          \
   X(E_PASS, "energy-pass", "energy", "J", NULL, "0..", "all else of a pass of an array") \
   X(E_WRITE, "energy-write", "energy", "J", NULL, "0..", "a cell written")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
 #define PAR(id) (e->param[P_##id].value)
 
 typedef struct shape {
@@ -94,24 +96,59 @@ energy(const nmb_engine *e, const shape *s, double vectors, double n, double k, 
   const double volt = PAR(VOLT) * PAR(VOLT), cells = n * s->columns;
   const double down = ceil(k / PAR(ROWS)), across = ceil(n / s->outputs);
   const double groups = PAR(ACTIVE) > 0 ? ceil(s->rows / PAR(ACTIVE)) : 1;
-  const double drive = k * across * s->slices * PAR(E_DAC);
+  const double drive = k * across * s->slices * PAR(TOGGLES) * PAR(E_DAC);
+  const double adders = k * cells * s->slices * PAR(TOGGLES) * PAR(WONES) * PAR(E_ADDER);
   const double conduct = k * cells * s->slices * PAR(INONES) * PAR(WONES) * PAR(E_CELL);
   const double convert = cells * down * s->slices * groups * PAR(E_ADC);
   const double rest = down * across * s->passes * PAR(E_PASS);
-  out->energy[NMB_EPART_COMPUTE] += volt * vectors * b * (convert + rest);
+  out->energy[NMB_EPART_COMPUTE] += volt * vectors * b * (convert + adders + rest);
   out->energy[NMB_EPART_ARRAY] += volt * vectors * b * (drive + conduct);
   if (s->rounds > 1)
     out->energy[NMB_EPART_ARRAY] += volt * b * k * cells * PAR(E_WRITE);
 }
 
+/* Groups of rows of the fullest among tiles [first, end): tiles run over the outputs,
+ * then over the strips of k, of which the last is what is left. */
+static double
+groups_of(const nmb_engine *e, double k, double strips, double per_strip, double units,
+          double first)
+{
+  const double strip = fmod(floor(first / (per_strip * units)), strips);
+  const double rows = strip < strips - 1 ? PAR(ROWS) : k - (strips - 1) * PAR(ROWS);
+  return PAR(ACTIVE) > 0 ? ceil(fmin(rows, PAR(ROWS)) / PAR(ACTIVE)) : 1;
+}
+
+/* Seconds of all rounds; `read` and `written` seconds of bytes outside of the cells. */
+static double
+stepped(const nmb_engine *e, const shape *s, const nmb_tile *t, double read,
+        double written)
+{
+  const double n = (double)(t->n1 - t->n0), k = (double)(t->k1 - t->k0),
+               m = (double)(t->m1 - t->m0), units = (double)(t->b1 - t->b0);
+  const double strips = ceil(k / PAR(ROWS)), across = ceil(n / s->outputs);
+  const double at_once = PAR(ARRAYS) * e->devices;
+  nmb_stream q;
+  nmb_stream_open(&q, &(nmb_tiling){0, 2, 2});
+  for (double r = 0; r < s->rounds; r++) {
+    /* the first tile of a round has most rows: only the last strip has fewer */
+    const double groups = groups_of(e, k, strips, across, units, r * at_once);
+    const double last = r < s->rounds - 1 ? 0 : written / m;
+    if (s->rounds > 1)
+      nmb_stream_tiles(&q, 1, 0, fmin(k, PAR(ROWS)) * PAR(WRITE), 0);
+    nmb_stream_tiles(&q, m, read / s->rounds / m,
+                     s->slices * PAR(MUX) * groups * s->pass_s, last);
+  }
+  return nmb_stream_close(&q);
+}
+
 static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
   const nmb_tile *t = &in->tile;
   const double m = (double)(t->m1 - t->m0);
-  double memory = 0;
+  double memory = 0, read = 0, written = 0;
   if (class_ != NMB_CLASS_MAC || p->op[in->op].nin < 2)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC, "cim cannot run op '%s'",
                     nmb_op_get(p->op[in->op].code)->name);
@@ -120,9 +157,6 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
     return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
                     "a weight takes %.0f columns, the array has %.0f", s.columns,
                     PAR(COLS));
-  out->time[NMB_CAUSE_COMPUTE] = m * s.rounds * s.passes * s.pass_s;
-  if (s.rounds > 1) /* weights that do not stay */
-    out->time[NMB_CAUSE_ROW] = s.rounds * s.rows * PAR(WRITE);
   energy(e, &s, m, (double)(t->n1 - t->n0), (double)(t->k1 - t->k0),
          (double)(t->b1 - t->b0), out);
   for (int i = 0; i < in->nopnd; i++) {
@@ -134,13 +168,37 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
       continue;
     out->mem_s[o->mem] += bytes / mem->bytes_per_s;
     out->energy[NMB_EPART_IO] += bytes * mem->j_per_byte;
+    *(o->write ? &written : &read) += bytes / mem->bytes_per_s;
   }
   for (int i = 0; i < p->hw->nmem; i++)
     memory = fmax(memory, out->mem_s[i]);
-  out->time[NMB_CAUSE_BUS] =
-      fmax(memory - out->time[NMB_CAUSE_COMPUTE] - out->time[NMB_CAUSE_ROW], 0);
+  double compute = m * s.rounds * s.passes * s.pass_s;
+  /* weights that do not stay */
+  const double write = s.rounds > 1 ? s.rounds * s.rows * PAR(WRITE) : 0;
+  double total = fmax(compute + write, memory);
+  if (step) {
+    total = fmax(stepped(e, &s, t, read, written), memory);
+    compute = fmin(compute, total - write);
+  }
+  out->time[NMB_CAUSE_COMPUTE] = compute;
+  out->time[NMB_CAUSE_ROW] = write;
+  out->time[NMB_CAUSE_BUS] = fmax(total - compute - write, 0);
   out->time[NMB_CAUSE_LAUNCH] = in->first ? e->launch_s : 0;
   return NMB_OK;
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+{
+  return cost_at(run, p, in, false, out);
+}
+
+static nmb_status
+cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+            nmb_cost *out)
+{
+  (void)watch;
+  return cost_at(run, p, in, true, out);
 }
 
 NMB_PLUGIN
@@ -148,13 +206,14 @@ NMB_PLUGIN
     NMB_PLUGIN_HEAD,
     .kind = "model",
     .name = "cim",
-    .version = "1",
+    .version = "2",
     .summary = "arrays of cells that multiply, analog or digital",
     .source = "andrulis2024cimloop; sinangil2021cim; jia2020cim; wang2022c2c; "
               "kim2021colonnade",
     .limits = "partial sums of several arrays are added beside the next pass; no noise "
-              "and no loss of converters that are too narrow; energy by the mean of the "
-              "values, not by their order",
+              "and no loss of converters that are too narrow; energy by the "
+              "statistics of the values, not by the values themselves",
     .opts = params,
     .cost = cost,
+    .cycles = cost_cycles,
 };

@@ -78,16 +78,7 @@
   X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a pointwise result")                 \
   X(E_READ, "energy-read", "energy", "J", NULL, "0..",                                   \
     "clearing and reading a column's sums")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
 
 #define PAR(id) (e->param[P_##id].value)
 
@@ -136,15 +127,26 @@ work_of(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   return w;
 }
 
+/* Pages opened for v vectors: the one page of a small AiM product stays open for all. */
+static double
+opens_of(const nmb_engine *e, const work *w, double v)
+{
+  const bool stays = w->opens <= 1 && !strcmp(e->param[P_COMMANDS].text, "aim");
+  return stays ? 1 : v * w->opens;
+}
+
 /* The formula at the head of this file, for v vectors; a fill follows a read as a
  * clear does, and the page of the last turn stays open. */
 static cycles
 turns(const nmb_engine *e, const work *w, double v)
 {
-  const double g = v * w->turns, c = v * w->columns, opens = v * w->opens;
+  const double g = v * w->turns, c = v * w->columns, opens = opens_of(e, w, v);
   cycles t;
   t.mac = PAR(CCD) * v * w->macs;
-  t.row = PAR(RP) * (g - 1) + (PAR(RCD) + PAR(SPREAD) - PAR(CCD)) * opens +
+  if (opens < g) /* nothing is closed */
+    t.row = PAR(RCD) + PAR(SPREAD) - PAR(CCD) + PAR(CCD) * g;
+  else
+    t.row = PAR(RP) * (g - 1) + (PAR(RCD) + PAR(SPREAD) - PAR(CCD)) * opens +
           (PAR(RTP) + PAR(RP)) * (opens - g) + PAR(CCD) * g;
   t.bus = (w->moved ? PAR(MOVE) : PAR(FILL)) * v * w->bursts + PAR(BIAS) * (c - g) +
           PAR(READ) * (c - g) + PAR(TURN) * (g - 1) + PAR(DRAIN);
@@ -186,7 +188,7 @@ mac_cost(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *o
   t[NMB_CAUSE_ROW] = c.row;
   t[NMB_CAUSE_BUS] = c.bus;
   t[NMB_CAUSE_LAUNCH] = c.mode;
-  out->energy[NMB_EPART_ROW] += v * w.opens * banks * PAR(E_ACT);
+  out->energy[NMB_EPART_ROW] += opens_of(e, &w, v) * banks * PAR(E_ACT);
   out->energy[NMB_EPART_ARRAY] +=
       v * w.macs * banks * PAR(E_COL) + v * w.columns * l->nchannel * PAR(E_READ);
   out->energy[NMB_EPART_COMPUTE] +=

@@ -44,16 +44,7 @@
   X(E_ACT, "energy-act", "energy", "J", NULL, "0..", "opening a page of a bank")         \
   X(E_COL, "energy-column", "energy", "J", NULL, "0..", "a burst from the cells")        \
   X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
 #define PAR(id) ((int64_t)e->param[P_##id].value)
 
 static int64_t

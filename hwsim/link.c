@@ -22,16 +22,7 @@
   X(MULTICAST, "multicast", "bool", NULL, "false", "",                                   \
     "one transfer reaches all devices")                                                  \
   X(ENERGY, "energy", "energy/byte", "J/B", NULL, "0..", "a byte over one hop")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
 #define PAR(id) (e->param[P_##id].value)
 #define RATE (PAR(BANDWIDTH) * PAR(FRACTION))
 

@@ -1,5 +1,5 @@
 # Simulators and engine models: a file each.  Machines: data.
-libnmbench_la_SOURCES += hwsim/sim.c hwsim/array.c
+libnmbench_la_SOURCES += hwsim/sim.c hwsim/array.c hwsim/stream.c
 libnmbench_la_SOURCES += hwsim/aim.c hwsim/aim-trace.c
 include hwsim/dram/local.mk
 libnmbench_la_SOURCES += hwsim/collective.c

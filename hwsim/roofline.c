@@ -14,8 +14,14 @@
  * by token on the units of fp32.
  * Weights in a format the matrix units do not know are widened on the way in:
  * they save traffic, not arithmetic.  Values in local memory (registers, shared
- * memory) cost no traffic. */
+ * memory) cost no traffic.
+ *
+ * Cycle fidelity runs wave after wave of tiles: in steps of STEP_K products operands come
+ * from memory while those before are multiplied, and a wave's results leave before the
+ * next wave multiplies.  The bytes of an instruction are spread evenly over its waves;
+ * the latency of memory hides behind the many loads in flight. */
 #include "nmbench/nmb_plugin.h"
+#include "nmbench/nmb_stream.h"
 
 #include <math.h>
 
@@ -43,16 +49,10 @@
   X(L_ACT, "launch-act", "time", "s", "0", "0..", "likewise, for pointwise functions")   \
   X(E_MAC, "energy-mac", "energy", "J", NULL, "0..", "a multiply-accumulate, 16 bit")    \
   X(E_OP, "energy-op", "energy", "J", NULL, "0..", "a simple operation")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
+
+/* Steps of k: those of a matrix instruction of 16-bit formats. */
+enum { STEP_K = 16, MAXWAVES = 1024, PIECE = 1024 /* elements of a core at a time */ };
 
 static int64_t
 ceil_div(int64_t a, int64_t b)
@@ -106,13 +106,21 @@ state_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
          e->devices / e->param[chunks ? P_MACS16 : P_MACS32].value;
 }
 
+typedef struct waves {
+  double n, each; /* waves; cycles of one */
+  double steps;   /* of k in each */
+} waves;
+
 /* Cycles of a matrix product: waves of tiles over all cores, best tile shape. */
 static double
-mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
+mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, waves *shape)
 {
   const nmb_tile *t = &in->tile;
-  if (nmb_op_in_place(&p->op[in->op], 1) != NMB_NONE)
-    return state_cycles(p, e, in);
+  if (nmb_op_in_place(&p->op[in->op], 1) != NMB_NONE) {
+    const double cycles = state_cycles(p, e, in);
+    *shape = (waves){1, cycles, STEP_K};
+    return cycles;
+  }
   const int64_t cores = (int64_t)e->param[P_CORES].value * e->devices;
   const double rate = mac_rate(p, e, &p->op[in->op]);
   double best = -1;
@@ -124,9 +132,11 @@ mac_cycles(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
       const int64_t split = tiles * 2 <= cores && tiles > 0 ? cores / tiles : 1;
       const double feed = e->param[P_FEED].value * (double)(tm + tn);
       const double each = ((double)(tm * tn) + feed) * (double)ceil_div(k, split) / rate;
-      const double cycles = (double)ceil_div(tiles * split, cores) * each;
-      if (best < 0 || cycles < best)
-        best = cycles;
+      const double n = (double)ceil_div(tiles * split, cores);
+      if (best >= 0 && n * each >= best)
+        continue;
+      best = n * each;
+      *shape = (waves){n, each, (double)ceil_div(ceil_div(k, split), STEP_K)};
     }
   return best;
 }
@@ -171,18 +181,55 @@ launch(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   return e->launch_s;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+/* Seconds of waves that bring `read` and leave `written` seconds of bytes in all. */
+static double
+stepped(const waves *w, double compute, double read, double written)
 {
-  (void)run;
+  const double n = w->n, steps = w->steps;
+  const double load = read / n / steps, work = compute / n / steps, store = written / n;
+  nmb_stream s;
+  nmb_stream_open(&s, &(nmb_tiling){0, 2, 1});
+  if (n > MAXWAVES || steps < 2) {
+    nmb_stream_tiles(&s, n, load * steps, work * steps, store);
+    return nmb_stream_close(&s);
+  }
+  for (double i = 0; i < n; i++) {
+    nmb_stream_tiles(&s, steps - 1, load, work, 0);
+    nmb_stream_tiles(&s, 1, load, work, store);
+  }
+  return nmb_stream_close(&s);
+}
+
+static double
+elements_of(const nmb_tile *t)
+{
+  return (double)(t->b1 - t->b0) * (double)(t->m1 - t->m0) * (double)(t->n1 - t->n0);
+}
+
+/* Without products: each core takes a piece at a time. */
+static double
+pieces(const nmb_engine *e, double elements, double compute, double read, double written)
+{
+  const double n =
+      fmax(ceil(elements / (PIECE * e->param[P_CORES].value * e->devices)), 1);
+  nmb_stream s;
+  nmb_stream_open(&s, &(nmb_tiling){0, 2, 2});
+  nmb_stream_tiles(&s, n, read / n, compute / n, written / n);
+  return nmb_stream_close(&s);
+}
+
+static nmb_status
+cost_at(const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+{
   const nmb_engine *e = &p->hw->engine[in->engine];
   const double hz = e->param[P_CLOCK].value, use = fraction(p, e, in);
   const double macs = (double)nmb_op_macs(p, in->op, &in->tile);
   const double vecs = (double)nmb_op_vecs(p, in->op, &in->tile);
   const double lanes = e->param[P_OPS].value * e->param[P_CORES].value * e->devices;
   double compute = vecs / lanes / hz, memory = 0, writes = 0;
+  waves shape = {1, 0, 1};
   if (macs > 0)
-    compute += mac_cycles(p, e, in) / hz / e->param[P_COMPUTE].value;
+    compute += mac_cycles(p, e, in, &shape) / hz / e->param[P_COMPUTE].value;
   for (int i = 0; i < in->nopnd; i++) {
     const nmb_operand *o = &in->opnd[i];
     const nmb_mem *m = &p->hw->mem[o->mem];
@@ -192,17 +239,38 @@ cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
     out->mem_bytes[o->mem] += bytes;
     out->mem_s[o->mem] += bytes / (m->bytes_per_s * use);
     out->energy[NMB_EPART_IO] += bytes * m->j_per_byte;
-    if (o->write && macs > 0)
+    if (o->write)
       writes += bytes / (m->bytes_per_s * use);
   }
   for (int i = 0; i < p->hw->nmem; i++)
     memory = fmax(memory, out->mem_s[i]);
+  const double read = fmax(memory - writes, 0);
+  double bus = fmax(memory - compute, macs > 0 ? writes : 0);
+  if (step && macs > 0)
+    bus = stepped(&shape, compute, read, writes) - compute;
+  else if (step)
+    bus = pieces(e, elements_of(&in->tile), compute, read, writes) - compute;
   out->time[NMB_CAUSE_COMPUTE] = compute;
-  out->time[NMB_CAUSE_BUS] = fmax(memory - compute, writes);
+  out->time[NMB_CAUSE_BUS] = fmax(bus, fmax(memory - compute, 0));
   out->time[NMB_CAUSE_LAUNCH] = launch(p, e, in);
   out->energy[NMB_EPART_COMPUTE] =
       macs * e->param[P_E_MAC].value + vecs * e->param[P_E_OP].value;
   return NMB_OK;
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+{
+  (void)run;
+  return cost_at(p, in, false, out);
+}
+
+static nmb_status
+cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
+            nmb_cost *out)
+{
+  (void)run, (void)watch;
+  return cost_at(p, in, true, out);
 }
 
 NMB_PLUGIN
@@ -210,7 +278,7 @@ NMB_PLUGIN
     NMB_PLUGIN_HEAD,
     .kind = "model",
     .name = "roofline",
-    .version = "1",
+    .version = "2",
     .summary = "a processor as its two limits, arithmetic in whole waves of tiles and "
                "memory bandwidth",
     .source = "williams2009roofline; wave quantisation as in park2024attacc",
@@ -220,4 +288,5 @@ NMB_PLUGIN
               "pattern of access beyond the fractions given",
     .opts = params,
     .cost = cost,
+    .cycles = cost_cycles,
 };

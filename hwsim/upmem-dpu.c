@@ -30,16 +30,7 @@
   X(GATHER, "gather", "bandwidth", "B/s", NULL, "1B/s..", "of results out of MRAMs")     \
   X(E_INSN, "energy-instruction", "energy", "J", NULL, "0..", "an instruction")          \
   X(E_BYTE, "energy-byte", "energy", "J", NULL, "0..", "a byte from MRAM")
-enum {
-#define X(id, name, type, unit, dflt, range, help) P_##id,
-  PARAMS(X)
-#undef X
-};
-static const nmb_opt params[] = {
-#define X(id, name, type, unit, dflt, range, help) {name, type, unit, dflt, range, help},
-    PARAMS(X)
-#undef X
-        {0}};
+NMB_PARAMS(PARAMS);
 #define PAR(id) (e->param[P_##id].value)
 enum { MAXTASKLET = 24 };
 

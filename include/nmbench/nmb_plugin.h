@@ -57,6 +57,15 @@ NMB_API const nmb_plugin *nmb_plugin_entry(void);
   const nmb_plugin *nmb_plugin_entry(void) { return &nmb_plugin_self; }        \
   static const nmb_plugin nmb_plugin_self =
 
+/* The option table `params` of a model from its list
+ *   #define PARAMS(X) X(id, name, type, unit, default, range, help) ..
+ * and P_id, the place of its value in nmb_engine.param. */
+#define NMB_PARAM_PLACE(id, ...) P_##id,
+#define NMB_PARAM_ROW(id, ...) {__VA_ARGS__},
+#define NMB_PARAMS(LIST)                                                                 \
+  enum { LIST(NMB_PARAM_PLACE) P_COUNT };                                                \
+  static const nmb_opt params[] = {LIST(NMB_PARAM_ROW){0}}
+
 #ifdef __cplusplus
 }
 #endif

@@ -22,6 +22,14 @@ tests_unit_test_values_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_blocks_SOURCES = tests/unit/test_blocks.c tests/unit/unit.h
 tests_unit_test_blocks_LDADD = $(UNIT_LDADD) -lm
 if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_stream tests/unit/test_fidelity
+TESTS += tests/unit/test_stream tests/unit/test_fidelity
+endif
+tests_unit_test_fidelity_SOURCES = tests/unit/test_fidelity.c tests/unit/unit.h tests/unit/enginebench.h
+tests_unit_test_fidelity_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_stream_SOURCES = tests/unit/test_stream.c tests/unit/unit.h
+tests_unit_test_stream_LDADD = $(UNIT_LDADD) -lm
+if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_prog
 TESTS += tests/unit/test_prog
 endif
@@ -81,7 +89,7 @@ TESTS += tests/unit/test_machine tests/unit/test_models tests/unit/test_sim
 endif
 tests_unit_test_machine_SOURCES = tests/unit/test_machine.c tests/unit/unit.h
 tests_unit_test_machine_LDADD = $(UNIT_LDADD)
-tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h
+tests_unit_test_models_SOURCES = tests/unit/test_models.c tests/unit/unit.h tests/unit/enginebench.h
 tests_unit_test_models_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
