@@ -253,6 +253,10 @@ nmb__att_gemv(nmb_run *run, nmb__att_level level, int64_t rows, int64_t bursts,
               int64_t vectors, nmb__att_list *out)
 {
   maker m = {run, level, 0, 0, out};
+  /* banks that share a multiplier take turns */
+  rows *= level == NMB__ATT_BANK    ? 1
+          : level == NMB__ATT_GROUP ? BANKS
+                                    : RANKS * GROUPS * BANKS;
   for (int64_t v = 0; v < vectors; v++) {
     for (int64_t b = 0; b < bursts; b++)
       put(&m, (nmb__att_req){.cmd = NMB__ATT_WRGB});
