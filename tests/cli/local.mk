@@ -7,7 +7,8 @@ endif
 EXTRA_DIST += tests/lsan.supp
 AM_TESTS_ENVIRONMENT = $(ASAN_ENVIRONMENT) MAKE='$(MAKE)'; CC='$(CC)'; CXX='$(CXX)'; export MAKE CC CXX;
 CLI_TESTS = tests/cli/usage.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/headers.sh \
-  tests/cli/layers.sh tests/cli/install.sh tests/cli/compile.sh tests/cli/op.sh tests/cli/verify.sh
+  tests/cli/layers.sh tests/cli/install.sh tests/cli/compile.sh tests/cli/op.sh tests/cli/verify.sh \
+  tests/cli/reads.sh tests/cli/orderings.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
 HARNESS_TESTS = tests/cli/run.sh tests/cli/resume.sh tests/cli/failures.sh \

@@ -95,6 +95,12 @@ tests_unit_test_sim_SOURCES = tests/unit/test_sim.c tests/unit/unit.h
 tests_unit_test_sim_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/families.json tests/data/aim_gemv.csv tests/data/aim_schedule.csv tests/data/attacc_stamps.csv tests/data/attacc_kernels.csv tests/data/systolic.csv
 if HAVE_CUNIT
+check_PROGRAMS += tests/unit/test_machines
+TESTS += tests/unit/test_machines
+endif
+tests_unit_test_machines_SOURCES = tests/unit/test_machines.c tests/unit/unit.h
+tests_unit_test_machines_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS) -lm
+if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_mixers
 TESTS += tests/unit/test_mixers
 tests_unit_test_mixers_SOURCES = tests/unit/test_mixers.c tests/unit/unit.h
