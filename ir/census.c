@@ -15,7 +15,7 @@ nmb__insn_bytes(const nmb_insn *in)
 /* A rectangle that some instruction touched.  Those of one class (tensor, direction,
  * stride, rows) differ in columns only, so that their union is one of intervals. */
 typedef struct piece {
-  nmb_id tensor;
+  nmb_id tensor, block; /* block: whose code it is, which need not be the tensor's */
   int write;
   int64_t stride, row, rows; /* a dense piece: 0, 0, 1 */
   int64_t lo, hi;            /* bytes within a row */
@@ -32,6 +32,7 @@ by_class(const void *a, const void *b)
 {
   const piece *x = a, *y = b;
   int c = compare(x->tensor, y->tensor);
+  c = c ? c : compare(x->block, y->block);
   c = c ? c : compare(x->write, y->write);
   c = c ? c : compare(x->stride, y->stride);
   c = c ? c : compare(x->row, y->row);
@@ -43,14 +44,14 @@ by_class(const void *a, const void *b)
 static bool
 same_class(const piece *x, const piece *y)
 {
-  return x->tensor == y->tensor && x->write == y->write && x->stride == y->stride &&
+  return x->tensor == y->tensor && x->block == y->block && x->write == y->write && x->stride == y->stride &&
          x->row == y->row && x->rows == y->rows;
 }
 
 static piece
-piece_of(const nmb_operand *o)
+piece_of(const nmb_operand *o, nmb_id block)
 {
-  piece x = {.tensor = o->tensor, .write = o->write, .rows = 1};
+  piece x = {.tensor = o->tensor, .block = block, .write = o->write, .rows = 1};
   if (o->rows == 1 || o->stride == o->row_bytes || o->stride == 0) {
     x.lo = o->offset;
     x.hi = o->offset + (o->stride == 0 ? 1 : o->rows) * o->row_bytes;
@@ -64,7 +65,7 @@ piece_of(const nmb_operand *o)
   return x;
 }
 
-/* Bytes of each tensor touched, repeated by the tensor's block, by role. */
+/* Bytes of each tensor that a block touches, repeated as the block is, by role. */
 static void
 add_once(const nmb_prog *p, piece *v, int n, nmb__census *c)
 {
@@ -80,7 +81,7 @@ add_once(const nmb_prog *p, piece *v, int n, nmb__census *c)
       }
     }
     const nmb_tensor *t = &p->tensor[head->tensor];
-    const double sum = (double)(bytes * head->rows) * (double)p->block[t->block].repeat;
+    const double sum = (double)(bytes * head->rows) * (double)p->block[head->block].repeat;
     if (t->role == NMB_ROLE_WEIGHT)
       c->weight_bytes_once += sum;
     else if (t->role == NMB_ROLE_KV && head->write)
@@ -121,7 +122,7 @@ nmb__code_census(nmb_run *run, const nmb_prog *p, nmb__census *c)
       else if (role == NMB_ROLE_KV)
         c->kv_bytes_read_moved += bytes;
       if (nmb_tensor_resident(&p->tensor[o->tensor]))
-        v[n++] = piece_of(o);
+        v[n++] = piece_of(o, in->block);
     }
   }
   add_once(p, v, n, c);

@@ -434,6 +434,7 @@ typedef struct stepper {
   nmb__eval *e;
   const nmb_prog *p;
   nmb__place at;
+  nmb__place *ran; /* [nblock] where each block has run last */
   const int32_t *ids;
   void **v; /* [ntensor] values of the block at hand; NULL: none yet */
 } stepper;
@@ -463,17 +464,19 @@ value_get(stepper *s, nmb_id tensor, const void **out)
 {
   const nmb_tensor *t = &s->p->tensor[tensor];
   if (!s->v[tensor]) {
+    const nmb_id own = t->of ? t->of - 1 : tensor;
+    const nmb__place *at = t->of ? &s->ran[s->p->tensor[own].block] : &s->at;
     const float *w = NULL;
     float *m = NULL;
     switch (t->role) {
     case NMB_ROLE_WEIGHT:
-      NMB_TRY(weight_get(s->run, s->e, s->p, tensor, &s->at, &w));
+      NMB_TRY(weight_get(s->run, s->e, s->p, own, at, &w));
       s->v[tensor] = (void *)(uintptr_t)w;
       break;
     case NMB_ROLE_KV:
     case NMB_ROLE_STATE:
-      NMB_TRY((t->role == NMB_ROLE_KV ? cache_get : state_get)(s->run, s->e, s->p, tensor,
-                                                               &s->at, &m));
+      NMB_TRY((t->role == NMB_ROLE_KV ? cache_get : state_get)(s->run, s->e, s->p, own,
+                                                               at, &m));
       s->v[tensor] = m;
       break;
     case NMB_ROLE_INPUT: NMB_TRY(input_get(s, tensor, &s->v[tensor])); break;
@@ -623,11 +626,13 @@ nmb__eval_step(nmb_run *run, nmb__eval *e, const nmb_prog *p, const int32_t *ids
     return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "the program runs no block");
   prepare(e, p);
   s.v = NMB_NEW(run, void *, p->ntensor);
+  s.ran = NMB_NEW(run, nmb__place, p->nblock);
   int64_t *layer = NMB_NEW(run, int64_t, p->nblock);
   for (int i = 0; i < p->nsegment; i++)
     for (int64_t j = 0; j < p->order[i].count; j++) {
       s.at.block = p->order[i].block;
       s.at.layer = layer[s.at.block]++;
+      s.ran[s.at.block] = s.at;
       NMB_TRY(run_block(&s));
       s.at.position++;
     }

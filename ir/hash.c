@@ -115,6 +115,8 @@ put_tensor_row(sink *s, const nmb_tensor *t)
   put(s, t->rank);
   for (int i = 0; i < t->rank; i++)
     put(s, t->dim[i]);
+  if (t->of)
+    put_tensor(s, t->of - 1);
 }
 
 static void

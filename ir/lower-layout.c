@@ -8,16 +8,18 @@ static bool
 is_values(const nmb_prog *p, nmb_id root)
 {
   bool pv = false;
-  const nmb_block *b = &p->block[p->tensor[root].block];
-  for (int i = 0; i < b->nop; i++) {
-    const nmb_op *o = &p->op[b->op[i]];
-    for (int j = 0; j < o->nin; j++)
-      if (nmb_tensor_root(p, o->in[j]) == root) {
-        if (o->code == NMB_OP_QK || o->code == NMB_OP_LINEAR)
-          return false;
-        pv |= o->code == NMB_OP_PV;
-      }
-  }
+  const nmb_tensor *t = &p->tensor[root];
+  const int end = t->lent ? p->nblock : t->block + 1;
+  for (int b = t->block; b < end; b++)
+    for (int i = 0; i < p->block[b].nop; i++) {
+      const nmb_op *o = &p->op[p->block[b].op[i]];
+      for (int j = 0; j < o->nin; j++)
+        if (nmb_tensor_root(p, o->in[j]) == root) {
+          if (o->code == NMB_OP_QK || o->code == NMB_OP_LINEAR)
+            return false;
+          pv |= o->code == NMB_OP_PV;
+        }
+    }
   return pv;
 }
 

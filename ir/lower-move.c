@@ -181,10 +181,10 @@ source_mem(const nmb_prog *p, nmb_id root)
   return p->hw->engine[p->hw->host].home;
 }
 
-uint32_t
-nmb__cache_mems(const nmb_prog *p, nmb_id cache, nmb_id writer)
+/* Memories where kernels of the block read the cache. */
+static uint32_t
+readers_mems(const nmb_prog *p, const nmb_block *b, nmb_id cache)
 {
-  const nmb_block *b = &p->block[p->tensor[cache].block];
   uint32_t set = 0;
   for (int i = 0; i < b->nop; i++) {
     const nmb_op *o = &p->op[b->op[i]];
@@ -197,6 +197,17 @@ nmb__cache_mems(const nmb_prog *p, nmb_id cache, nmb_id writer)
           set |= NMB_BIT(p->hw->engine[p->kernel[k].engine].resident);
       }
   }
+  return set;
+}
+
+uint32_t
+nmb__cache_mems(const nmb_prog *p, nmb_id cache, nmb_id writer)
+{
+  const nmb_tensor *t = &p->tensor[cache];
+  const int end = t->lent ? p->nblock : t->block + 1;
+  uint32_t set = 0;
+  for (int b = t->block; b < end; b++)
+    set |= readers_mems(p, &p->block[b], cache);
   return set ? set : NMB_BIT(p->hw->engine[writer].resident);
 }
 

@@ -8,6 +8,8 @@ nmb__view_of(const nmb_prog *p, nmb_id tensor)
 {
   const nmb_tensor *t = &p->tensor[tensor];
   const nmb_op *o = t->def == NMB_NONE ? NULL : &p->op[t->def];
+  if (t->of)
+    return nmb__view_of(p, t->of - 1);
   const int same = o ? nmb_op_in_place(o, o->nout > 1 && o->out[1] == tensor) : NMB_NONE;
   if (same != NMB_NONE && o->code != NMB_OP_SPLIT)
     return nmb__view_of(p, o->in[same]);

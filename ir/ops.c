@@ -121,6 +121,10 @@ nmb_tensor_root(const nmb_prog *p, nmb_id t)
 {
   for (;;) {
     const nmb_id def = p->tensor[t].def;
+    if (p->tensor[t].of) {
+      t = p->tensor[t].of - 1;
+      continue;
+    }
     if (def == NMB_NONE)
       return t;
     const nmb_op *o = &p->op[def];

@@ -212,6 +212,9 @@ nmb_tensor_add(nmb_prog *p, const nmb_tensor *t)
     snprintf(name, sizeof name, "%.140s.%d", t->name, i);
   row.name = nmb__prog_string(p, name);
   row.def = NMB_NONE;
+  row.lent = false;
+  if (row.of)
+    ROW(nmb_tensor, p, tensor, row.of - 1)->lent = true;
   row.loc.file = nmb__prog_string(p, t->loc.file);
   for (int i = row.rank; i < NMB_MAXRANK; i++)
     row.dim[i] = 0;
@@ -381,6 +384,9 @@ nmb_prog_compact(nmb_prog *p)
         tmap[o->out[j]] = 0;
     }
   }
+  for (int i = 0; i < p->ntensor; i++)
+    if (tmap[i] == 0 && p->tensor[i].of)
+      tmap[p->tensor[i].of - 1] = 0;
   int nt = 0;
   for (int i = 0; i < p->ntensor; i++)
     if (tmap[i] == 0) {
@@ -392,6 +398,7 @@ nmb_prog_compact(nmb_prog *p)
   for (int i = 0; i < nt; i++) {
     nmb_tensor *t = ROW(nmb_tensor, p, tensor, i);
     t->def = t->def == NMB_NONE ? NMB_NONE : opmap[t->def];
+    t->of = t->of ? tmap[t->of - 1] + 1 : 0;
   }
   for (int i = 0; i < nop; i++) {
     for (int j = 0; j < ops[i].nin; j++)

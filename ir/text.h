@@ -15,6 +15,9 @@
  * state weight %w : int4/128[24,40]            /128: elements a scale %h = linear(%x, %w)
  * : bf16[3,24] %y = act(%h) {fn=silu} : bf16[3,24]
  *     }
+ *     block last(%x) -> - {
+ *       kv %k = layer %k : bf16[1,9,2,4]       a tensor of an earlier block
+ *     }
  *     order layer x 7
  *   }
  *   groups {

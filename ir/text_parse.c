@@ -455,6 +455,10 @@ parse_declaration(parser *ps)
                       NMB_NROLE, &role));
   t.role = (nmb_role)role;
   NMB_TRY(want_new_name(ps, &t.name, &t.loc));
+  if (accept_mark(ps, '=')) {
+    NMB_TRY(want_tensor(ps, NMB_NONE, &t.of));
+    t.of++;
+  }
   NMB_TRY(want_mark(ps, ':'));
   NMB_TRY(parse_type(ps, &t));
   add_tensor(ps, &t);

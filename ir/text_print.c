@@ -232,6 +232,10 @@ put_block(FILE *f, const nmb_prog *p, nmb_id b, nmb_id first, const nmb_id *next
   for (nmb_id t = first; t != NMB_NONE; t = next[t]) {
     fprintf(f, "    %s ", role_name[p->tensor[t].role]);
     put_tensor(f, p, t, b);
+    if (p->tensor[t].of) {
+      fputs(" = ", f);
+      put_tensor(f, p, p->tensor[t].of - 1, b);
+    }
     fputs(" : ", f);
     put_type(f, &p->tensor[t]);
     fputc('\n', f);

@@ -354,6 +354,8 @@ static nmb_status
 check_kvappend(const ctx *c)
 {
   const nmb_tensor *cache = c->in[0], *fresh = c->in[1];
+  if (cache->of)
+    return want_text(c, "the cache", "one of another block", "one of this block");
   NMB_TRY(want_rank(c, "the cache", cache, 4));
   NMB_TRY(want_rank(c, "the output", c->out[0], 4));
   NMB_TRY(want_same(c, "the output", c->out[0], cache));
@@ -709,6 +711,34 @@ check_tensor(nmb_run *run, const nmb_prog *p, const nmb_tensor *t)
   return NMB_OK;
 }
 
+/* A tensor whose storage is that of an earlier block, which runs once. */
+static nmb_status
+check_shared(nmb_run *run, const nmb_prog *p, nmb_id id)
+{
+  const nmb_tensor *t = &p->tensor[id];
+  const char *block = p->block[t->block].name;
+  if (t->of < 1 || t->of > p->ntensor)
+    return nmb_fail(run, NMB_UNVERIFIED, t->loc,
+                    "block %s: %%%s is said to be tensor %d, but there are %d", block,
+                    t->name, (int)t->of - 1, p->ntensor);
+  const nmb_tensor *o = &p->tensor[t->of - 1];
+  const char *what = NULL;
+  if (t->def != NMB_NONE || o->def != NMB_NONE || o->of)
+    what = "that nothing makes and that has storage of its own";
+  else if (t->role != o->role || (t->role != NMB_ROLE_KV && t->role != NMB_ROLE_WEIGHT))
+    what = "of the same role, a cache or a weight";
+  else if (o->block >= t->block || p->block[o->block].repeat != 1)
+    what = "of an earlier block that runs once";
+  else if (t->dtype != o->dtype || t->group != o->group || t->rank != o->rank ||
+           memcmp(t->dim, o->dim, sizeof t->dim))
+    what = "of the same format and dimensions";
+  if (!what)
+    return NMB_OK;
+  return nmb_fail(run, NMB_UNVERIFIED, t->loc,
+                  "block %s: %%%s is said to be %%%s of block %s, expected a tensor %s",
+                  block, t->name, o->name, p->block[o->block].name, what);
+}
+
 static nmb_status
 check_routing(nmb_run *run, const nmb_routing *r, int64_t *seen)
 {
@@ -905,6 +935,7 @@ static nmb_status
 check_order(nmb_run *run, const nmb_prog *p)
 {
   int64_t *repeat = NMB_NEW(run, int64_t, p->nblock);
+  int *first = NMB_NEW(run, int, p->nblock); /* segment that runs the block, + 1 */
   for (int i = 0; i < p->nsegment; i++) {
     const nmb_segment *s = &p->order[i];
     if (s->block < 0 || s->block >= p->nblock || s->count < 1)
@@ -912,6 +943,7 @@ check_order(nmb_run *run, const nmb_prog *p)
                       "segment %d of the order runs block %d %" PRId64 " times", i,
                       (int)s->block, s->count);
     repeat[s->block] += s->count;
+    first[s->block] = first[s->block] ? first[s->block] : i + 1;
     if (s->count > 1)
       NMB_TRY(check_chain(run, p, s->block, s->block));
     if (i > 0)
@@ -923,6 +955,14 @@ check_order(nmb_run *run, const nmb_prog *p)
                       "block %s has a repeat count of %" PRId64
                       ", but the order runs it %" PRId64 " times",
                       p->block[b].name, p->block[b].repeat, repeat[b]);
+  for (int i = 0; i < p->ntensor; i++) {
+    const nmb_tensor *t = &p->tensor[i];
+    if (t->of && first[p->tensor[t->of - 1].block] >= first[t->block])
+      return nmb_fail(run, NMB_UNVERIFIED, t->loc,
+                      "block %s: %%%s is that of block %s, which does not run before",
+                      p->block[t->block].name, t->name,
+                      p->block[p->tensor[t->of - 1].block].name);
+  }
   return NMB_OK;
 }
 
@@ -950,6 +990,9 @@ nmb__verify_graph(nmb_run *run, const nmb_prog *p)
   bool *placed = NMB_NEW(run, bool, p->nop);
   for (int i = 0; i < p->ntensor; i++)
     NMB_TRY(check_tensor(run, p, &p->tensor[i]));
+  for (int i = 0; i < p->ntensor; i++)
+    if (p->tensor[i].of)
+      NMB_TRY(check_shared(run, p, i));
   for (int i = 0; i < p->nrouting; i++)
     NMB_TRY(
         check_routing(run, &p->routing[i], NMB_NEW(run, int64_t, p->routing[i].experts)));

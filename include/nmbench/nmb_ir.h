@@ -13,6 +13,7 @@
  * before; the first block reads the step's inputs.  Weights and caches of a
  * block that runs `repeat` times exist `repeat` times ("layers"); activations
  * are reused by every repeat.  No schedule may overlap two blocks (yet).
+ * A weight or cache of a block that runs once may be that of later blocks, too.
  */
 #ifndef NMB_IR_H
 #define NMB_IR_H
@@ -116,6 +117,8 @@ typedef struct nmb_tensor {
   int rank;
   int64_t dim[NMB_MAXRANK];
   nmb_id def; /* op that makes it; NMB_NONE: input, weight, cache */
+  nmb_id of;  /* 1 + the tensor of an earlier block whose storage this is; 0: its own */
+  bool lent;  /* a tensor of another block is this one */
   nmb_loc loc;
 } nmb_tensor;
 
