@@ -559,10 +559,13 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   return NMB_OK;
 }
 
-/* Where choices of keys go on to the next layer. */
+/* What later layers have from earlier ones: choices of keys, and caches. */
 static void
-choices_link(const nmb__arch *a, nmb__layer *layer)
+layers_link(const nmb__arch *a, nmb__layer *layer)
 {
+  for (int i = 0; i < a->nlayer; i++)
+    if (layer[i].attn.kv_from)
+      layer[layer[i].attn.kv_from - 1].attn.kv_lent = 1;
   for (int i = 0; i + 1 < a->nlayer; i++) {
     const nmb__index *next = &layer[i + 1].attn.index;
     layer[i].attn.index.gives = next->heads && !next->own;
@@ -674,7 +677,7 @@ resolve(builder *b)
   NMB_TRY(nmb__quant_resolve(b->run, &b->c, b->top, a, layer));
   if (b->c.formats)
     b->c.formats(b->c.formats_self, a, layer);
-  choices_link(a, layer);
+  layers_link(a, layer);
   distinct_find(b->run, a);
   a->nwarning = b->c.nwarning;
   a->warning = b->c.warning;

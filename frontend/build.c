@@ -211,6 +211,19 @@ split(maker *m, nmb_id x, int64_t first, int64_t count, nmb_id out)
   return out;
 }
 
+nmb_id
+nmb__mk_lent(maker *m, nmb_id block, const char *name)
+{
+  nmb_id i = 0;
+  while (m->p->tensor[i].block != block || m->p->tensor[i].def != NMB_NONE ||
+         strcmp(m->p->tensor[i].name, name))
+    i++;
+  nmb_tensor t = m->p->tensor[i];
+  t.block = m->block;
+  t.of = i + 1;
+  return nmb_tensor_add(m->p, &t);
+}
+
 /* -------------------------------------------------------------- attention */
 static int64_t
 cache_length(const maker *m)
@@ -344,18 +357,50 @@ attend_chosen(maker *m, nmb_id q, nmb_id k, nmb_id v, nmb_id sink, nmb_id chosen
   return op2(m, NMB_OP_PV, p, v, act3(m, "attn", m->T, t->heads, t->dv));
 }
 
+/* Keys and values of the layer's own, in their caches. */
+static void
+keys_values(maker *m, nmb_id x, nmb_id *k, nmb_id *v)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb_id raw = project(m, "k", x, t->kv_heads, t->dk);
+  *k = append(m, "cache.k", positioned(m, "k", raw, t->kv_heads), t->kv_heads, t->dk);
+  nmb_id y = t->k_eq_v ? raw : project(m, "v", x, t->kv_heads, t->dv);
+  if (t->v_norm)
+    y = unit_norm(m, "rms", y, act3(m, "v", m->T, t->kv_heads, t->dv));
+  *v = append(m, "cache.v", y, t->kv_heads, t->dv);
+}
+
+/* Weights for keys and values that the file has although nothing uses them. */
+static void
+keys_values_idle(maker *m)
+{
+  const nmb__attn *t = &m->l->attn;
+  const int64_t H = m->a->hidden;
+  weight(m, "attn.k", NMB__W_ATTN, 2, t->kv_heads * t->dk, H, 0);
+  if (!t->k_eq_v)
+    weight(m, "attn.v", NMB__W_ATTN, 2, t->kv_heads * t->dv, H, 0);
+  if (t->bias)
+    vector(m, "attn.k.bias", t->kv_heads * t->dk);
+  if (t->bias && !t->k_eq_v)
+    vector(m, "attn.v.bias", t->kv_heads * t->dv);
+  if (t->qk_norm == NMB__QKNORM_HEAD)
+    vector(m, "attn.k_norm", t->dk);
+}
+
 static nmb_id
 attn_plain(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
   const nmb_id q = positioned(m, "q", project(m, "q", x, t->heads, t->dk), t->heads);
-  const nmb_id raw = project(m, "k", x, t->kv_heads, t->dk);
-  const nmb_id k = append(m, "cache.k", positioned(m, "k", raw, t->kv_heads),
-                          t->kv_heads, t->dk);
-  nmb_id v = t->k_eq_v ? raw : project(m, "v", x, t->kv_heads, t->dv);
-  if (t->v_norm)
-    v = unit_norm(m, "rms", v, act3(m, "v", m->T, t->kv_heads, t->dv));
-  v = append(m, "cache.v", v, t->kv_heads, t->dv);
+  nmb_id k, v;
+  if (t->kv_from) {
+    if (m->a->kv_shared_weights)
+      keys_values_idle(m);
+    const nmb_id from = 1 + m->a->distinct[t->kv_from - 1]; /* after the embedding */
+    k = nmb__mk_lent(m, from, "cache.k");
+    v = nmb__mk_lent(m, from, "cache.v");
+  } else
+    keys_values(m, x, &k, &v);
   const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
   if (t->index.block)
     return attend_chosen(m, q, k, v, sink, index_blocks(m, x));
@@ -531,6 +576,17 @@ fn_attrs(maker *m, nmb_id op, const nmb__ffn *f)
     nmb_op_attr_set(m->p, op, NMB_REAL("up_limit", f->up_limit));
 }
 
+/* What is so many deviations above the mean of its row stays, less that. */
+static nmb_id
+cut(maker *m, nmb_id x, nmb_id out)
+{
+  const nmb_id op = op_add(m, NMB_OP_NORM, 1, &x, out);
+  nmb_op_attr_set(m->p, op, NMB_SYM("kind", "cut"));
+  nmb_op_attr_set(m->p, op, NMB_REAL("eps", 0));
+  nmb_op_attr_set(m->p, op, NMB_REAL("deviations", m->l->sparsity));
+  return out;
+}
+
 static nmb_id
 network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
 {
@@ -538,11 +594,13 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   const char *name[3] = {nmb_format(m->run, "%s.gate", prefix),
                          nmb_format(m->run, "%s.up", prefix),
                          nmb_format(m->run, "%s.down", prefix)};
-  const nmb_id g = f->gated
+  nmb_id g = f->gated
                        ? linear(m, name[0], c, x, I, H, f->bias, act2(m, "gate", m->T, I))
                        : NMB_NONE;
   if (f->gated)
     scaled(m, g, f->gate_scale);
+  if (m->l->sparsity > 0)
+    g = cut(m, g, act2(m, "gate", m->T, I));
   const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
   nmb_id y = act2(m, "inner", m->T, I);
   fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
@@ -775,6 +833,18 @@ layer(maker *m, nmb_id h, nmb_id routing)
   return sums ? hidden_norm(m, "ffn.post_norm", h) : h;
 }
 
+static nmb_id
+dense(maker *m, nmb_id x)
+{
+  return feed_forward(m, x, NMB_NONE, NMB_NONE);
+}
+
+static nmb_id
+plain(maker *m, nmb_id h)
+{
+  return layer(m, h, NMB_NONE);
+}
+
 /* ----------------------------------------------------------------- blocks */
 static nmb_status
 routing_add(maker *m, const nmb__routing_spec *spec, int number, nmb_id *out)
@@ -881,6 +951,8 @@ block_embed(maker *m)
   }
   if (a->embed_norm)
     h = hidden_norm(m, "embed.norm", h);
+  if (m->l->altup || m->l->ple)
+    h = nmb__altup_spread(m, h);
   if (carries(a)) /* the first layer's values come to stand there */
     h = joined(m, h, h);
   nmb_block_ends(m->p, m->block, NMB_NONE, h);
@@ -899,6 +971,13 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
   if (m->l->res_block) {
     const nmb_id sums = act2(m, "h", m->T, (m->l->res_before + 1) * H);
     nmb_block_ends(m->p, m->block, sums, layer_sums(m, sums, routing));
+    return NMB_OK;
+  }
+  if (m->l->altup || m->l->ple) {
+    const nmb_id wide = act2(m, "h", m->T, nmb__altup_width(m));
+    nmb_block_ends(m->p, m->block, wide,
+                   m->l->altup ? nmb__altup_layer(m, wide, mixing, dense)
+                               : nmb__altup_plain(m, wide, plain));
     return NMB_OK;
   }
   const nmb_id in = act2(m, "h", m->T, H + beside);
@@ -926,11 +1005,15 @@ block_head(maker *m)
   m->l = &a->layer[a->nlayer - 1];
   block_begin(m, "head");
   const int64_t sums = m->l->res_block ? m->l->res_before + m->l->res_starts : 0;
-  const int64_t width = a->hidden * (carries(a) ? 2 : sums + 1);
+  const bool streams = m->l->altup || m->l->ple;
+  const int64_t width =
+      streams ? nmb__altup_width(m) : a->hidden * (carries(a) ? 2 : sums + 1);
   const nmb_id in = act2(m, "h", m->T, width);
   nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, width));
   if (carries(a))
     last = split(m, last, 0, a->hidden, act2(m, "last", m->batch, a->hidden));
+  if (streams)
+    last = nmb__altup_join(m, last);
   if (sums)
     last = nmb__build_attend(m, "head", last, sums, m->batch);
   nmb_id x = last;
@@ -997,8 +1080,9 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
                        : l->beside == 2 ? "a dense network beside experts, each with its input"
                        : l->hyper            ? "hyper-connections"
-                       : l->altup || l->ple  ? "streams and embeddings of a layer"
-                       : l->attn.kv_from     ? "caches that layers share"
+                       : (l->altup || l->ple) && l->moe.experts
+                           ? "experts beside embeddings of a layer"
+                       : l->laurel && !l->altup ? "a learned residual without streams"
                                              : NULL;
     if (what)
       return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,

@@ -68,6 +68,17 @@ nmb_id nmb__build_channels(maker *, nmb_id x);
  * to do with a learned query; prefix: of the weights' names. */
 nmb_id nmb__build_attend(maker *, const char *prefix, nmb_id x, int64_t blocks,
                          int64_t rows);
+/* A weight or cache of an earlier block that runs once, for the block at hand. */
+nmb_id nmb__mk_lent(maker *, nmb_id block, const char *name);
+
+/* Streams of AltUp and embeddings of a layer's own. */
+int64_t nmb__altup_width(const maker *); /* of the hidden state */
+nmb_id nmb__altup_spread(maker *, nmb_id embedding);
+nmb_id nmb__altup_join(maker *, nmb_id streams); /* one value of each sequence */
+/* A layer with an embedding of its own but one stream. */
+nmb_id nmb__altup_plain(maker *, nmb_id in, nmb_id (*body)(maker *, nmb_id));
+nmb_id nmb__altup_layer(maker *, nmb_id in, nmb_id (*attend)(maker *, nmb_id),
+                        nmb_id (*network)(maker *, nmb_id));
 /* An op with a state that it updates in place: its input `at`. */
 nmb_id nmb__mk_stateful(maker *, nmb_opcode, int nin, const nmb_id *in, int at,
                         nmb_id out);

@@ -157,10 +157,11 @@ pieces_streams(list *s, int64_t H)
   if (l->altup) {
     const int64_t n = l->altup;
     norm(s, "altup.norm", P, H);
-    matrix(s, "altup.router", P, NMB__W_STREAM, n, H, 0);
+    add(s, "altup.router", P, NMB__USE_TWICE, NMB__W_STREAM, n, H, 1);
     matrix(s, "altup.predict", P, NMB__W_STREAM, n * n, n, 0);
     matrix(s, "altup.correct", P, NMB__W_STREAM, n, n, 0);
-    vector(s, "altup.scale", P, H);
+    add(s, "altup.scale", P, l->altup_scale && l->ple ? NMB__USE_VECTOR : NMB__USE_IDLE,
+        NMB__W_NORM, H, 1, 1);
   }
   if (l->laurel) {
     matrix(s, "laurel.left", P, NMB__W_STREAM, l->laurel, H, 0);
@@ -174,6 +175,7 @@ pieces_streams(list *s, int64_t H)
     matrix(s, "ple.gate", P, NMB__W_STREAM, l->ple, H, 0);
     matrix(s, "ple.up", P, NMB__W_STREAM, H, l->ple, 0);
     norm(s, "ple.post_norm", P, H);
+    add(s, "ple.norm", P, NMB__USE_BORROWED, NMB__W_NORM, l->ple, 1, 1);
   }
   if (l->scalar)
     vector(s, "layer.scalar", P, 1);
@@ -204,15 +206,19 @@ pieces_heads(list *s, int64_t H)
   const nmb__attn *t = &s->l->attn;
   const nmb__part P = NMB__P_ATTN;
   const bool own = !t->kv_from || s->a->kv_shared_weights;
+  const bool head = t->qk_norm == NMB__QKNORM_HEAD;
   matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
+  int i = s->n;
   if (own)
     matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
   if (own && !t->k_eq_v)
     matrix(s, "attn.v", P, NMB__W_ATTN, t->kv_heads * t->dv, H, t->bias);
-  if (t->qk_norm == NMB__QKNORM_HEAD) {
+  if (own && head)
+    norm(s, "attn.k_norm", P, t->dk);
+  for (; t->kv_from && i < s->n; i++) /* of another layer's caches: not used */
+    s->v[i].use = NMB__USE_IDLE;
+  if (head) {
     norm(s, "attn.q_norm", P, t->dk);
-    if (own)
-      norm(s, "attn.k_norm", P, t->dk);
   } else if (t->qk_norm == NMB__QKNORM_EACH) {
     vector(s, "attn.q_norm", P, t->heads * t->dk);
     vector(s, "attn.k_norm", P, t->kv_heads * t->dk);
@@ -378,11 +384,11 @@ pieces_ends(list *s, const nmb__arch *a)
   for (int64_t i = 1; i < s->l->altup; i++) {
     add(s, nmb_format(s->run, "embed.stream%d", (int)i), NMB__P_EMBED, NMB__USE_TOKEN,
         NMB__W_STREAM, H, H, 1);
-    add(s, nmb_format(s->run, "head.stream%d", (int)i), NMB__P_HEAD, NMB__USE_TOKEN,
+    add(s, nmb_format(s->run, "head.stream%d", (int)i), NMB__P_HEAD, NMB__USE_LAST,
         NMB__W_STREAM, H, H, 1);
   }
   if (s->l->ple)
-    norm(s, "ple.norm", NMB__P_EMBED, s->l->ple);
+    add(s, "ple.norm", NMB__P_EMBED, NMB__USE_LENT, NMB__W_NORM, s->l->ple, 1, 1);
   if (s->l->res_block)
     pieces_residuals(s, "head", NMB__P_HEAD, H, NMB__USE_VECTOR);
   if (!n)
@@ -436,17 +442,23 @@ nmb__piece_bytes(const nmb__piece *v)
 }
 
 /* ------------------------------------------------------------- parameters */
+static bool
+no_parameter(const nmb__piece *v)
+{
+  return v->use == NMB__USE_CONSTANT || v->use == NMB__USE_TAPS ||
+         v->use == NMB__USE_BORROWED;
+}
+
 static void
 params_add(nmb__params *p, const nmb__piece *v, int n, int64_t times, int64_t topk)
 {
   for (int i = 0; i < n; i++) {
     const int64_t one = v[i].rows * v[i].cols;
-    if (v[i].use == NMB__USE_CONSTANT || v[i].use == NMB__USE_TAPS)
+    if (no_parameter(&v[i]))
       continue;
     p->part[v[i].part] += times * one * v[i].copies;
     const bool chosen = v[i].use == NMB__USE_ROUTED || v[i].use == NMB__USE_ROUTED_VECTOR;
-    if (v[i].use != NMB__USE_IDLE)
-      p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
+    p->active_part[v[i].part] += times * one * (chosen ? topk : v[i].copies);
     p->weight_bytes += times * nmb__piece_bytes(&v[i]);
   }
 }
@@ -484,7 +496,7 @@ layer_params(nmb_run *run, const nmb__arch *a, int layer)
   int64_t n = 0;
   const int np = nmb__pieces(run, a, a->distinct[layer], &v);
   for (int i = 0; i < np; i++)
-    if (v[i].use != NMB__USE_CONSTANT && v[i].use != NMB__USE_TAPS)
+    if (!no_parameter(&v[i]))
       n += v[i].rows * v[i].cols * v[i].copies;
   return n;
 }
@@ -574,6 +586,7 @@ uses(const setting *s, const nmb__piece *v, int64_t cached, int64_t topk)
   switch (v->use) {
   case NMB__USE_TAPS:
   case NMB__USE_TOKEN: return T;
+  case NMB__USE_TWICE: return 2 * T;
   case NMB__USE_GROUP: return T * (double)v->copies;
   case NMB__USE_ROUTED: return T * (double)topk;
   case NMB__USE_LAST: return (double)s->spec.batch;
@@ -587,6 +600,8 @@ touched(const setting *s, const nmb__piece *v, nmb__format f)
 {
   const int64_t one = nmb_bytes(f.dtype, f.group, v->rows * v->cols);
   const int64_t T = s->spec.batch * s->spec.fresh;
+  if (v->use == NMB__USE_LENT)
+    return 0;
   if (v->use == NMB__USE_LOOKUP) /* each token another row, as far as there are rows */
     return (T < v->rows ? T : v->rows) * nmb_bytes(f.dtype, f.group, v->cols);
   if (v->use == NMB__USE_ROUTED || v->use == NMB__USE_ROUTED_VECTOR)
@@ -604,8 +619,9 @@ step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t
     if (v[i].use == NMB__USE_IDLE)
       continue;
     c->macs += (double)times * one * uses(s, &v[i], cached, topk);
-    c->weight_bytes +=
-        times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);
+    if (v[i].use != NMB__USE_BORROWED)
+      c->weight_bytes +=
+          times * nmb_bytes(f.dtype, f.group, v[i].rows * v[i].cols * v[i].copies);
     c->weight_bytes_touched += times * touched(s, &v[i], f);
   }
 }
@@ -643,9 +659,14 @@ step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cach
   if (t->mla) {
     step_cache(s, "cache.c", t->kv_rank, times, cached, c);
     step_cache(s, "cache.kr", t->d_rope, times, cached, c);
-  } else {
-    step_cache(s, "cache.k", t->kv_heads * t->dk, times, cached, c);
-    step_cache(s, "cache.v", t->kv_heads * t->dv, times, cached, c);
+    return;
+  }
+  const nmb__counts before = *c;
+  step_cache(s, "cache.k", t->kv_heads * t->dk, times, cached, c);
+  step_cache(s, "cache.v", t->kv_heads * t->dv, times, cached, c);
+  if (t->kv_from) { /* another layer's: only read */
+    c->kv_bytes = before.kv_bytes;
+    c->kv_bytes_written = before.kv_bytes_written;
   }
 }
 

@@ -21,6 +21,7 @@ NMB_API const char *nmb__part_name(nmb__part);
 /* How often a step uses a weight. */
 typedef enum nmb__use {
   NMB__USE_TOKEN,        /* a matrix, once for each token */
+  NMB__USE_TWICE,        /* a matrix, twice for each token */
   NMB__USE_ROUTED,       /* one matrix per expert, for the rows that reach it */
   NMB__USE_GROUP,        /* one matrix per group of heads, each token */
   NMB__USE_LAST,         /* a matrix, once for each sequence */
@@ -29,6 +30,8 @@ typedef enum nmb__use {
   NMB__USE_CONSTANT,     /* a vector that follows from the layer's number: no parameter */
   NMB__USE_TAPS,         /* a constant matrix, once for each token: no parameter */
   NMB__USE_IDLE,         /* in the file, but nothing reads it */
+  NMB__USE_LENT,         /* a vector that other blocks read: here a parameter only */
+  NMB__USE_BORROWED,     /* that of another block: no parameter */
   NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;

@@ -88,6 +88,7 @@ typedef struct nmb__attn {
   int64_t chunk;        /* keys of the query's own chunk of so many only; 0: all */
   int64_t v_norm, k_eq_v; /* booleans: values normed without weights; made from keys */
   int64_t kv_from;        /* 1 + the layer whose caches are read; 0: own caches */
+  int64_t kv_lent;        /* boolean: later layers read this one's */
   nmb__index index;
   /* DeepSeek-V4: one key that is the value too; every so many positions are pooled
    * into one (0: not, as without `latent`), the output is made in groups */

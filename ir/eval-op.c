@@ -95,6 +95,13 @@ fn_situ(float x, float limit)
   return (float)(b * tanh(v / b) / (1 + exp(-v)));
 }
 
+static float
+fn_none(float x, float limit)
+{
+  (void)limit;
+  return x;
+}
+
 nmb__fn
 nmb__fn_find(const char *name)
 {
@@ -102,6 +109,7 @@ nmb__fn_find(const char *name)
     const char *name;
     nmb__fn fn;
   } table[] = {
+      {"none", fn_none},
       {"silu", fn_silu},
       {"gelu", fn_gelu},
       {"gelu-tanh", fn_gelu_tanh},
@@ -235,7 +243,9 @@ eval_embed(const nmb__opctx *c)
   const int64_t rows = c->in[1]->dim[0], H = c->s.n;
   const float scale = (float)nmb_op_real(c->op, "scale", 1);
   for (int64_t i = c->t.m0; i < c->t.m1; i++) {
-    const int64_t id = nmb__ids(c, 0)[i] + nmb_op_int(c->op, "offset", 0);
+    int64_t id = nmb__ids(c, 0)[i] + nmb_op_int(c->op, "offset", 0);
+    if (id >= rows)
+      id = nmb_op_int(c->op, "beyond", id);
     if (id < 0 || id >= rows)
       return nmb_fail(c->run, NMB_BADINPUT, c->op->loc,
                       "embed: found id %d, expected 0 to %d", (int)id, (int)rows - 1);
@@ -404,6 +414,43 @@ eval_shares(const nmb__opctx *c, bool square)
   return NMB_OK;
 }
 
+/* What is above the mean by more than so many deviations, less that; else 0. */
+static void
+eval_cut(const nmb__opctx *c)
+{
+  const double z = nmb_op_real(c->op, "deviations", 0);
+  const int64_t n = c->s.n;
+  for (int64_t i = c->t.m0; i < c->t.m1; i++) {
+    const float *x = nmb__in(c, 0) + i * n;
+    const norming g = norming_of(x, n, "layer", 0);
+    for (int64_t j = c->t.n0; j < c->t.n1; j++) {
+      const double y = (double)x[j] - g.mean - z / g.factor;
+      nmb__out(c)[i * n + j] = y > 0 ? (float)y : 0;
+    }
+  }
+}
+
+/* Each row times what makes its mean square, or eps if that is more, that of the other
+ * input's. */
+static void
+eval_like(const nmb__opctx *c)
+{
+  const double eps = nmb_op_real(c->op, "eps", 0), scale = nmb_op_real(c->op, "scale", 1);
+  const int64_t n = c->s.n;
+  for (int64_t i = c->t.m0; i < c->t.m1; i++) {
+    const float *x = nmb__in(c, 0) + i * n, *like = nmb__in(c, 1) + i * n;
+    double sum = 0, other = 0;
+    for (int64_t j = 0; j < n; j++) {
+      sum += (double)x[j] * (double)x[j];
+      other += (double)like[j] * (double)like[j];
+    }
+    const double least = eps * (double)n;
+    const double f = scale * sqrt(other / (sum > least ? sum : least));
+    for (int64_t j = c->t.n0; j < c->t.n1; j++)
+      nmb__out(c)[i * n + j] = (float)(f * (double)x[j]);
+  }
+}
+
 /* Over runs of as many elements as the weight has; without one, of the last dimension. */
 nmb_status
 nmb__eval_norm(const nmb__opctx *c)
@@ -416,9 +463,14 @@ nmb__eval_norm(const nmb__opctx *c)
                offset = nmb_op_real(c->op, "offset", 0);
   if (!strcmp(kind, "softmax") || !strcmp(kind, "sinkhorn"))
     return eval_shares(c, *(kind + 1) == 'i');
+  if (!strcmp(kind, "cut") || !strcmp(kind, "like")) {
+    (*kind == 'c' ? eval_cut : eval_like)(c);
+    return NMB_OK;
+  }
   if (strcmp(kind, "rms") && strcmp(kind, "layer") && strcmp(kind, "l2"))
     return nmb_fail(c->run, NMB_UNSUPPORTED, c->op->loc,
-                    "norm: found kind %s, expected rms, layer, l2, softmax or sinkhorn",
+                    "norm: found kind %s, expected rms, layer, l2, softmax, "
+                    "sinkhorn, cut or like",
                     kind);
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t from = c->t.n0 - c->t.n0 % n; from < c->t.n1; from += n) {

@@ -42,7 +42,8 @@ nmb__slot_base(const nmb__frame *f, nmb_id slot)
   const int64_t at = slot == f->hidden_in    ? f->hidden_at[f->swap]
                      : slot == f->hidden_out ? f->hidden_at[1 - f->swap]
                                              : s->offset;
-  return s->resident ? at + f->at.layer * f->spot[slot].layer_bytes : at;
+  const bool layers = s->resident && !f->p->tensor[s->tensor].lent; /* its block runs once */
+  return layers ? at + f->at.layer * f->spot[slot].layer_bytes : at;
 }
 
 /* What an access is for: whose operand, of which copy. */
@@ -577,6 +578,8 @@ embed_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *
   int64_t *row = NMB_NEW(f->run, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
     row[i] = ids[t->m0 + i] + nmb_op_int(o, "offset", 0);
+    if (row[i] >= rows)
+      row[i] = nmb_op_int(o, "beyond", row[i]);
     if (row[i] < 0 || row[i] >= rows)
       return nmb_fail(f->run, NMB_BADINPUT, o->loc,
                       "embed: found id %" PRId64 ", expected 0 to %" PRId64, row[i],

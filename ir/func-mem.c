@@ -58,7 +58,7 @@ multiplied(const nmb_prog *p, nmb_id root, nmb_id mem, nmb_id kernel)
   const nmb_kernel *k = &p->kernel[kernel];
   const nmb_engine *e = &p->hw->engine[k->engine];
   if (k->engine == NMB_NONE || !e->in_memory || e->resident != mem ||
-      k->block != p->tensor[root].block)
+      (k->block != p->tensor[root].block && !p->tensor[root].lent))
     return false;
   for (int i = 0; i < k->nop; i++) {
     const int w = nmb__lane_input(&p->op[k->op[i]]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* What may run where, and which ops may be one kernel. */
 #include <assert.h>
+#include <string.h>
 
 #include "base/run.h"
 #include "ir/lower.h"
@@ -159,7 +160,9 @@ static bool
 reduces(const nmb_op *o, int i)
 {
   switch (o->code) {
-  case NMB_OP_NORM:
+  case NMB_OP_NORM: return i == 0 || !strcmp(nmb_op_sym(o, "kind", ""), "like");
+  case NMB_OP_MIX: return true;
+  case NMB_OP_DOT:
   case NMB_OP_SOFTMAX:
   case NMB_OP_TOPK:
   case NMB_OP_PICK:

@@ -172,7 +172,7 @@ check_operand(const ctx *c, nmb_id id, const nmb_operand *o)
                     "%s: slot %d holds %%%s in %s, not tensor %d in memory %d",
                     nmb__insn_text(c->run, p, id), (int)o->slot, t->name,
                     p->hw->mem[s->mem].name, (int)o->tensor, (int)o->mem);
-  if (t->block != n->block)
+  if (t->block != n->block && !t->lent)
     return nmb_fail(c->run, NMB_UNVERIFIED, NMB_NOLOC, "%s: operand %%%s is of block %s",
                     nmb__insn_text(c->run, p, id), t->name, p->block[t->block].name);
   const int64_t bytes = s->resident ? s->bytes / p->block[t->block].repeat : s->bytes;

@@ -178,6 +178,7 @@ check_embed(const ctx *c)
   const nmb_tensor *table = c->in[1];
   NMB_TRY(want_int32(c, "ids", c->in[0]));
   NMB_TRY(want_rank(c, "the table", table, 2));
+  NMB_TRY(want_int(c, "beyond", 0, table->dim[0] - 1));
   return want_matrix(c, "the output", c->out[0], nmb_tensor_count(c->in[0]),
                      table->dim[1]);
 }
@@ -199,9 +200,15 @@ static nmb_status
 check_norm(const ctx *c)
 {
   const nmb_tensor *x = c->in[0];
-  static const char *const kinds[] = {"rms", "layer", "l2", "softmax", "sinkhorn"};
+  static const char *const kinds[] = {"rms", "layer", "l2", "softmax", "sinkhorn",
+                                      "cut", "like"};
   const char *kind = nmb_op_sym(c->o, "kind", "");
-  NMB_TRY(want_choice_of(c, "kind", kinds, 5));
+  NMB_TRY(want_choice_of(c, "kind", kinds, 7));
+  if (!strcmp(kind, "like")) {
+    NMB_TRY(want(c, "inputs of a norm by another value", c->o->nin, 2));
+    NMB_TRY(want_same(c, "the other value", c->in[1], x));
+    return want_same(c, "the output", c->out[0], x);
+  }
   if (strcmp(kind, "rms") != 0 && strcmp(kind, "layer") != 0)
     NMB_TRY(want(c, "inputs of a norm without a weight", c->o->nin, 1));
   if (!strcmp(kind, "sinkhorn")) {

@@ -425,6 +425,16 @@ find_aliases(const ctx *c)
   }
 }
 
+/* Blocks run one after another: what an earlier one did to a slot is over.  Most slots
+ * belong to one block, so that only those of lent tensors have anything. */
+static void
+lists_clear(const ctx *c)
+{
+  for (int i = 0; i < c->p->nslot; i++)
+    if (c->p->tensor[c->p->slot[i].tensor].lent)
+      memset(use_of(c, i, 0, false), 0, (size_t)c->nq * 2 * sizeof(list));
+}
+
 nmb_status
 nmb__verify_hazards(nmb_run *run, const nmb_prog *p)
 {
@@ -438,7 +448,8 @@ nmb__verify_hazards(nmb_run *run, const nmb_prog *p)
   c.use = NMB_NEW(run, list, slots * (size_t)c.nq * 2);
   find_aliases(&c);
   find_given(&c);
-  while (c.end < p->ninsn) { /* slots belong to one block: their lists need no clearing */
+  while (c.end < p->ninsn) {
+    lists_clear(&c);
     for (c.first = c.end;
          c.end < p->ninsn && p->insn[c.end].block == p->insn[c.first].block;)
       c.end++;

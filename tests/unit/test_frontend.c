@@ -113,7 +113,7 @@ graph_weights(const nmb_prog *p)
   int64_t n = 0;
   for (int i = 0; i < p->ntensor; i++) {
     const nmb_tensor *t = &p->tensor[i];
-    if (t->role == NMB_ROLE_WEIGHT && strcmp(t->name, "head.tied") &&
+    if (t->role == NMB_ROLE_WEIGHT && !t->of && strcmp(t->name, "head.tied") &&
         strcmp(t->name, "mixer.slopes"))
       n += nmb_tensor_count(t) * p->block[t->block].repeat;
   }
@@ -125,7 +125,7 @@ graph_weight_bytes(const nmb_prog *p)
 {
   int64_t n = 0;
   for (int i = 0; i < p->ntensor; i++)
-    if (p->tensor[i].role == NMB_ROLE_WEIGHT)
+    if (p->tensor[i].role == NMB_ROLE_WEIGHT && !p->tensor[i].of)
       n += nmb_tensor_bytes(&p->tensor[i]) * p->block[p->tensor[i].block].repeat;
   return n;
 }
