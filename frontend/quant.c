@@ -278,7 +278,7 @@ method_bitsandbytes(quant *q)
     return bad(q, "bnb_4bit_quant_type", json_object_get(q->j, "bnb_4bit_quant_type"),
                "nf4 or fp4");
   const bool twice = json_is_true(json_object_get(q->j, "bnb_4bit_use_double_quant"));
-  nmb__scheme *s = scheme_add(q, NMB_DT_NF4, 4);
+  nmb__scheme *s = scheme_add(q, twice ? NMB_DT_NF4D : NMB_DT_NF4, 4);
   s->flat = 64;
   s->scale_bits = twice ? 8 : 32;
   s->second = twice ? 256 : 0;

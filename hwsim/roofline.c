@@ -78,14 +78,19 @@ row_tiles(const nmb_prog *p, const nmb_insn *in, int64_t tm)
   return n;
 }
 
+static bool
+is_fp8(nmb_dtype d)
+{
+  return d == NMB_DT_F8E4M3 || d == NMB_DT_F8E5M2 || d == NMB_DT_F8BLK || d == NMB_DT_MXFP8;
+}
+
 /* Multiply-accumulates a cycle and core, by the formats of both factors. */
 static double
 mac_rate(const nmb_prog *p, const nmb_engine *e, const nmb_op *op)
 {
   const nmb_dtype a = p->tensor[op->in[0]].dtype, b = p->tensor[op->in[1]].dtype;
   const bool int8 = a == NMB_DT_I8 && b == NMB_DT_I8;
-  const bool fp8 = (a == NMB_DT_F8E4M3 || a == NMB_DT_F8E5M2 || a == NMB_DT_F8BLK) &&
-                   (b == NMB_DT_F8E4M3 || b == NMB_DT_F8E5M2 || b == NMB_DT_F8BLK);
+  const bool fp8 = is_fp8(a) && is_fp8(b);
   if (a == NMB_DT_F32 || b == NMB_DT_F32)
     return e->param[P_MACS32].value;
   if (int8 && e->param[P_MACSI8].value > 0)

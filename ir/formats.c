@@ -2,8 +2,10 @@
 /* Number formats: codecs of elements, scales and runs. */
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/run.h"
 #include "ir/formats.h"
 
 static uint32_t
@@ -207,10 +209,12 @@ scale_code(nmb_dtype d, float tensor, int64_t n, const float *x)
   case NMB_DT_I8: return nmb__f16_code(most(n, x) / 127);
   case NMB_DT_I4: return nmb__f16_code(most(n, x) / 7);
   case NMB_DT_I4Z: return int4z_scale(n, x);
-  case NMB_DT_F8BLK: return bits_of(most(n, x) / 448);
-  case NMB_DT_NF4: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / tensor);
+  case NMB_DT_F8BLK: return bits_of(1);
+  case NMB_DT_NF4: return bits_of(most(n, x));
+  case NMB_DT_NF4D: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / tensor);
   case NMB_DT_NVFP4: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / 6 / tensor);
   case NMB_DT_MXFP4: return nmb__e8m0_code(most(n, x) / 4);
+  case NMB_DT_MXFP8: return nmb__e8m0_code(most(n, x) / 256);
   default: return 0;
   }
 }
@@ -222,9 +226,11 @@ grid_of(nmb_dtype d, int group, float tensor, uint32_t code)
   case NMB_DT_I8:
   case NMB_DT_I4: return (grid){group > 0 ? nmb__f16_value((uint16_t)code) : tensor, 0};
   case NMB_DT_I4Z: return (grid){nmb__f16_value((uint16_t)code), (int)(code >> 16 & 15)};
-  case NMB_DT_F8BLK: return (grid){float_of(code), 0};
-  case NMB_DT_NF4:
+  case NMB_DT_F8BLK:
+  case NMB_DT_NF4: return (grid){float_of(code), 0};
+  case NMB_DT_NF4D:
   case NMB_DT_NVFP4: return (grid){nmb__mini_value(NMB__MINI_E4M3, code) * tensor, 0};
+  case NMB_DT_MXFP8:
   case NMB_DT_MXFP4: return (grid){nmb__e8m0_value(code), 0};
   default: return (grid){tensor, 0};
   }
@@ -246,11 +252,13 @@ element_code(nmb_dtype d, grid g, float x)
   case NMB_DT_F16: return nmb__f16_code(x);
   case NMB_DT_BF16: return nmb__bf16_code(x);
   case NMB_DT_F8E4M3:
+  case NMB_DT_MXFP8:
   case NMB_DT_F8BLK: return nmb__mini_code(NMB__MINI_E4M3, y);
   case NMB_DT_F8E5M2: return nmb__mini_code(NMB__MINI_E5M2, y);
   case NMB_DT_I8: return (uint32_t)whole(y, -127, 127) & 0xff;
   case NMB_DT_I4: return (uint32_t)(whole(y, -7, 7) + 8);
   case NMB_DT_I4Z: return (uint32_t)whole(y + (float)g.zero, 0, 15);
+  case NMB_DT_NF4D:
   case NMB_DT_NF4: return nf4_code(y);
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4: return nmb__mini_code(NMB__MINI_E2M1, y);
@@ -267,11 +275,13 @@ element_value(nmb_dtype d, grid g, uint32_t code)
   case NMB_DT_F16: return nmb__f16_value((uint16_t)code);
   case NMB_DT_BF16: return nmb__bf16_value((uint16_t)code);
   case NMB_DT_F8E4M3:
+  case NMB_DT_MXFP8:
   case NMB_DT_F8BLK: return nmb__mini_value(NMB__MINI_E4M3, code) * g.scale;
   case NMB_DT_F8E5M2: return nmb__mini_value(NMB__MINI_E5M2, code) * g.scale;
   case NMB_DT_I8: return (float)(int8_t)code * g.scale;
   case NMB_DT_I4: return (float)((int)code - 8) * g.scale;
   case NMB_DT_I4Z: return (float)((int)code - g.zero) * g.scale;
+  case NMB_DT_NF4D:
   case NMB_DT_NF4: return nmb__nf4_values()[code & 15] * g.scale;
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4: return nmb__mini_value(NMB__MINI_E2M1, code) * g.scale;
@@ -295,8 +305,10 @@ nmb__format_has(nmb_dtype d)
   case NMB_DT_I4:
   case NMB_DT_I4Z:
   case NMB_DT_NF4:
+  case NMB_DT_NF4D:
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4:
+  case NMB_DT_MXFP8:
   case NMB_DT_TERNARY: return true;
   default: return false;
   }
@@ -309,7 +321,7 @@ nmb__tensor_scale(nmb_dtype d, int group, bool weight, int64_t n, const float *x
   switch (d) {
   case NMB_DT_F8E4M3: s = weight ? (double)most(n, x) / 448 : 1; break;
   case NMB_DT_F8E5M2: s = weight ? (double)most(n, x) / 57344 : 1; break;
-  case NMB_DT_NF4: s = (double)most(n, x) / 448; break;
+  case NMB_DT_NF4D: s = (double)most(n, x) / 448; break;
   case NMB_DT_NVFP4: s = (double)most(n, x) / (448 * 6); break;
   case NMB_DT_I8: s = group > 0 ? 1 : (double)most(n, x) / 127; break;
   case NMB_DT_I4: s = group > 0 ? 1 : (double)most(n, x) / 7; break;
@@ -442,6 +454,74 @@ nmb__round(nmb_dtype d, int group, float scale, int64_t rows, int64_t len, float
     }
 }
 
+/* ------------------------------------------------------------ blocks of rows */
+enum { SIDE = 128 };
+
+typedef struct sides {
+  int64_t rows, cols, across, each; /* across: blocks side by side; each: of a matrix */
+} sides;
+
+static sides
+sides_of(const nmb_tensor *t)
+{
+  sides s = {.rows = t->rank > 1 ? t->dim[t->rank - 2] : 1, .cols = t->dim[t->rank - 1]};
+  s.across = (s.cols + SIDE - 1) / SIDE;
+  s.each = (s.rows + SIDE - 1) / SIDE * s.across;
+  return s;
+}
+
+static int64_t
+block_of(const sides *s, int64_t row, int64_t col)
+{
+  return row / s->rows * s->each + row % s->rows / SIDE * s->across + col / SIDE;
+}
+
+int64_t
+nmb__blocks_count(const nmb_tensor *t)
+{
+  const sides s = sides_of(t);
+  return nmb_tensor_count(t) / (s.rows * s.cols) * s.each;
+}
+
+void
+nmb__blocks_find(const nmb_tensor *t, const float *x, float *scale)
+{
+  const sides s = sides_of(t);
+  const int64_t n = nmb__blocks_count(t), rows = nmb_tensor_count(t) / s.cols;
+  for (int64_t i = 0; i < n; i++)
+    scale[i] = 0;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < s.cols; c += SIDE) {
+      float *at = &scale[block_of(&s, r, c)];
+      const float m = most(s.cols - c < SIDE ? s.cols - c : SIDE, x + r * s.cols + c);
+      *at = m > *at || isnan(m) ? m : *at;
+    }
+  for (int64_t i = 0; i < n; i++)
+    scale[i] = scale[i] > 0 ? scale[i] / 448 : 1;
+}
+
+void
+nmb__blocks_apply(const nmb_tensor *t, const float *scale, bool over, int64_t first,
+                  int64_t n, float *x)
+{
+  const sides s = sides_of(t);
+  for (int64_t i = first; i < first + n; i++) {
+    const float f = scale[block_of(&s, i / s.cols, i % s.cols)];
+    x[i - first] = over ? x[i - first] / f : x[i - first] * f;
+  }
+}
+
+static void
+round_blocks(const nmb_tensor *t, int64_t n, float *x)
+{
+  float *scale = nmb__xrealloc(NULL, (size_t)nmb__blocks_count(t), sizeof *scale);
+  nmb__blocks_find(t, x, scale);
+  nmb__blocks_apply(t, scale, true, 0, n, x);
+  nmb__round(t->dtype, 0, 1, 1, n, x);
+  nmb__blocks_apply(t, scale, false, 0, n, x);
+  free(scale);
+}
+
 void
 nmb__round_tensor(const nmb_tensor *t, float *x)
 {
@@ -450,7 +530,9 @@ nmb__round_tensor(const nmb_tensor *t, float *x)
   const int64_t n = nmb_tensor_count(t), last = t->dim[t->rank - 1];
   const bool weight = t->role == NMB_ROLE_WEIGHT;
   const float scale = nmb__tensor_scale(t->dtype, t->group, weight, n, x);
-  if (weight)
+  if (weight && t->dtype == NMB_DT_F8BLK)
+    round_blocks(t, n, x);
+  else if (weight)
     nmb__round(t->dtype, t->group, scale, 1, n, x);
   else
     nmb__round(t->dtype, t->group, scale, n / last, last, x);

@@ -14,8 +14,11 @@
  *   int4z   fp16 scale (max - min)/15 with 0 between them, 4 bit zero point: s (q - z)
  *   mxfp4   E8M0 scale 2^(floor(log2 amax) - 2); E2M1        (OCP MX v1.0, section 6.3)
  *   nvfp4   E4M3 scale amax/6 over the tensor's; E2M1        (tensor: amax/(6*448))
- *   nf4     E4M3 scale amax over the tensor's, table         (tensor: amax/448)
- *   fp8blk  fp32 scale amax/448; E4M3
+ *   mxfp8   E8M0 scale 2^(floor(log2 amax) - 8); E4M3
+ *   nf4     fp32 scale amax, table
+ *   nf4d    E4M3 scale amax over the tensor's, table         (tensor: amax/448)
+ *   fp8blk  E4M3.  Blocks of a weight are 128 x 128, which no run of the stream is: the
+ *           stream has room for their scales, which are beside it (nmb__blocks_find)
  * The tensor's own scale is beside the stream: nmb__tensor_scale.  fp8e4m3, fp8e5m2 of
  * weights are scaled by amax over the largest value; ternary by the mean of |x|
  * (BitNet b1.58, arXiv:2402.17764, equation 3); int8 and int4 without a group by amax. */
@@ -71,6 +74,13 @@ NMB_API void nmb__unpack(nmb_dtype, int group, float scale, const uint8_t *in, i
  * with each row. */
 NMB_API void nmb__round(nmb_dtype, int group, float scale, int64_t rows, int64_t len,
                         float *x);
+/* fp8blk: scales amax/448 of the blocks of 128 x 128 of a weight's last two dimensions,
+ * matrix by matrix; smaller at the edges.  x: all elements. */
+NMB_API int64_t nmb__blocks_count(const nmb_tensor *);
+NMB_API void nmb__blocks_find(const nmb_tensor *, const float *x, float *scale);
+/* Elements [first, first + n) times the scale of their block, or over it. */
+NMB_API void nmb__blocks_apply(const nmb_tensor *, const float *scale, bool over,
+                               int64_t first, int64_t n, float *x);
 /* The values of a tensor (all of its elements) as its format holds them. */
 NMB_API void nmb__round_tensor(const nmb_tensor *, float *x);
 #endif

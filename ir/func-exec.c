@@ -238,7 +238,7 @@ item_size(void)
 
 /* n elements from `flat` on, whose first byte is byte `at` of the slot. */
 static nmb_status
-transfer(nmb__frame *f, const access *a, int64_t flat, int64_t n, int64_t at, void *value)
+transfer_runs(nmb__frame *f, const access *a, int64_t flat, int64_t n, int64_t at, void *value)
 {
   const nmb_tensor *t = &f->p->tensor[f->p->slot[a->slot].tensor];
   const int64_t L = run_length(t);
@@ -256,6 +256,17 @@ transfer(nmb__frame *f, const access *a, int64_t flat, int64_t n, int64_t at, vo
     n -= take;
     v += (size_t)take * item_size();
   }
+  return NMB_OK;
+}
+
+static nmb_status
+transfer(nmb__frame *f, const access *a, int64_t flat, int64_t n, int64_t at, void *value)
+{
+  const nmb_tensor *t = &f->p->tensor[f->p->slot[a->slot].tensor];
+  const float *block = t->role == NMB_ROLE_WEIGHT ? f->weight[a->slot].block : NULL;
+  NMB_TRY(transfer_runs(f, a, flat, n, at, value));
+  if (block && !a->write)
+    nmb__blocks_apply(t, block, false, flat, n, value);
   return NMB_OK;
 }
 
@@ -291,8 +302,16 @@ nmb__weight_place(nmb__frame *f, nmb_id slot)
   const nmb_tensor *t = &f->p->tensor[f->p->slot[slot].tensor];
   if (k->there || !k->value)
     return NMB_OK;
+  const int64_t n = nmb_tensor_count(t);
   k->there = true;
-  return nmb__slot_put(f, slot, 0, nmb_tensor_count(t), k->value);
+  if (!k->block)
+    return nmb__slot_put(f, slot, 0, n, k->value);
+  float *v = nmb__xrealloc(NULL, (size_t)n, sizeof *v);
+  memcpy(v, k->value, (size_t)n * sizeof *v);
+  nmb__blocks_apply(t, k->block, true, 0, n, v);
+  const nmb_status st = nmb__slot_put(f, slot, 0, n, v);
+  free(v);
+  return st;
 }
 
 /* ------------------------------------------------------------------ operands */

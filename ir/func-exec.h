@@ -10,6 +10,7 @@
 typedef struct nmb__kept {
   const float *value; /* NULL: no weight */
   float scale;        /* the tensor's, beside its bytes */
+  const float *block; /* NULL, or the scales of its blocks, likewise */
   bool there;         /* its bytes are in memory */
 } nmb__kept;
 

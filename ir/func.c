@@ -14,6 +14,7 @@
 typedef struct shelf {
   char *key;
   float *value, *before; /* before: the state that the last step began with */
+  float *block; /* of a weight in blocks of rows: their scales */
   float scale;
   int64_t count, cap, seen; /* elements; of memory: of a position; positions */
 } shelf;
@@ -56,6 +57,7 @@ shelves_clear(shelves *s)
     free(s->v[i].key);
     free(s->v[i].value);
     free(s->v[i].before);
+    free(s->v[i].block);
   }
   free(s->v);
   *s = (shelves){0};
@@ -219,7 +221,11 @@ weight_load(nmb_run *run, nmb__func *s, nmb_id slot)
     nmb_status st = nmb__weight_values(run, &s->weights, f->p, tensor, &f->at,
                                        NMB__ROUND_NONE, v);
     x->scale = nmb__tensor_scale(t->dtype, t->group, true, n, v);
-    *k = (nmb__kept){v, x->scale, false};
+    if (t->dtype == NMB_DT_F8BLK) {
+      x->block = nmb__xrealloc(NULL, (size_t)nmb__blocks_count(t), sizeof *x->block);
+      nmb__blocks_find(t, v, x->block);
+    }
+    *k = (nmb__kept){v, x->scale, x->block, false};
     if (st == NMB_OK)
       st = nmb__weight_place(f, slot);
     float *back = nmb__xrealloc(NULL, (size_t)n, sizeof *back);
@@ -228,10 +234,10 @@ weight_load(nmb_run *run, nmb__func *s, nmb_id slot)
     free(v);
     x->value = back;
     x->count = n;
-    *k = (nmb__kept){back, x->scale, true};
+    *k = (nmb__kept){back, x->scale, x->block, true};
     return st;
   }
-  *k = (nmb__kept){x->value, x->scale, false};
+  *k = (nmb__kept){x->value, x->scale, x->block, false};
   return alone ? NMB_OK : nmb__weight_place(f, slot);
 }
 

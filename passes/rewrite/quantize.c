@@ -130,7 +130,7 @@ transform(nmb_run *run, nmb_prog *p)
 
 static const nmb_opt opts[] = {
     {"weights", "enum", "", "keep",
-     "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|fp8blk|int8|int4|int4z|nf4|mxfp4|nvfp4|ternary",
+     "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|fp8blk|int8|int4|int4z|nf4|nf4d|mxfp8|mxfp4|nvfp4|ternary",
      "format of the matrices"},
     {"group", "int", "", "128", "8..65536",
      "weights that share a scale in int8, int4 and int4z"},

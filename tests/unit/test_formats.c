@@ -245,6 +245,14 @@ test_blocks(void)
       s *= 2;
     check_group(x, y, a, b, s / 4, grid, n);
   }
+  memcpy(y, x, sizeof y); /* mxfp8: the largest of a group is in the binade of 256 */
+  nmb__round(NMB_DT_MXFP8, 0, 1, 1, N, y);
+  for (int i = 0; i < N; i++) {
+    const int a = i / 32 * 32, b = a + 32 < N ? a + 32 : N;
+    const float s = (float)exp2(floor(log2(most(x, a, b))) - 8);
+    const unsigned code = nmb__mini_code(NMB__MINI_E4M3, x[i] / s);
+    CU_ASSERT_DOUBLE_EQUAL(y[i], nmb__mini_value(NMB__MINI_E4M3, code) * s, 0);
+  }
   const float tensor = nmb__tensor_scale(NMB_DT_NVFP4, 0, true, N, x);
   CU_ASSERT_DOUBLE_EQUAL(tensor, most(x, 0, N) / 2688, 1e-9);
   memcpy(y, x, sizeof y);
@@ -282,16 +290,51 @@ test_more_blocks(void)
   nmb__round(NMB_DT_TERNARY, 0, mean, 1, N, y);
   check_group(x, y, 0, N, (double)mean, (const double[]){-1, 0, 1}, 3);
   fill(x, N, 14);
-  const float tensor = nmb__tensor_scale(NMB_DT_NF4, 0, true, N, x);
+  const float tensor = nmb__tensor_scale(NMB_DT_NF4D, 0, true, N, x);
   for (int i = 0; i < 16; i++)
     grid[i] = (double)nmb__nf4_values()[i];
   memcpy(y, x, sizeof y);
-  nmb__round(NMB_DT_NF4, 0, tensor, 1, 64, y);
+  nmb__round(NMB_DT_NF4, 0, 1, 1, 64, y); /* its scale is in single precision */
+  check_group(x, y, 0, 64, most(x, 0, 64), grid, 16);
+  memcpy(y, x, sizeof y);
+  nmb__round(NMB_DT_NF4D, 0, tensor, 1, 64, y);
   const float amax = (float)most(x, 0, 64) / tensor;
   const float s = nmb__mini_value(NMB__MINI_E4M3, nmb__mini_code(NMB__MINI_E4M3, amax));
   check_group(x, y, 0, 64, (double)s * (double)tensor, grid, 16);
   for (int i = 0; i < 15; i++) /* in order, and nearly odd */
     CU_ASSERT_TRUE(grid[i] < grid[i + 1]);
+}
+
+/* Blocks of 128 x 128, which a run of the stream is not, smaller at the edges. */
+static void
+test_squares(void)
+{
+  enum { E = 2, R = 130, C = 200 };
+  static float x[E * R * C], y[E * R * C], scale[E * 4];
+  const nmb_tensor t = {.dtype = NMB_DT_F8BLK, .role = NMB_ROLE_WEIGHT, .rank = 3,
+                        .dim = {E, R, C}};
+  fill(x, E * R * C, 15);
+  x[129 * C + 199] = 5000; /* in a corner of 2 x 72: no other block gets coarser */
+  memcpy(y, x, sizeof y);
+  CU_ASSERT_EQUAL_FATAL(nmb__blocks_count(&t), E * 4);
+  nmb__blocks_find(&t, x, scale);
+  CU_ASSERT_DOUBLE_EQUAL(scale[3], 5000 / 448.0, 1e-5);
+  nmb__round_tensor(&t, y);
+  for (int e = 0; e < E; e++)
+    for (int r = 0; r < R; r++)
+      for (int c = 0; c < C; c++) {
+        double amax = 0;
+        for (int i = r / 128 * 128; i < R && i < r / 128 * 128 + 128 && c % 128 == 0; i++)
+          amax = fmax(amax, most(x, (e * R + i) * C + c,
+                                 (e * R + i) * C + (c + 128 < C ? c + 128 : C)));
+        const float s = scale[e * 4 + r / 128 * 2 + c / 128];
+        if (c % 128 == 0)
+          CU_ASSERT_DOUBLE_EQUAL(s, amax / 448, 1e-6 * amax);
+        const float v = x[(e * R + r) * C + c] / s;
+        const float want =
+            nmb__mini_value(NMB__MINI_E4M3, nmb__mini_code(NMB__MINI_E4M3, v)) * s;
+        CU_ASSERT_DOUBLE_EQUAL(y[(e * R + r) * C + c], want, 0);
+      }
 }
 
 /* Any part of a packed run unpacks to what rounding gives; the bytes are as many as
@@ -347,6 +390,7 @@ UNIT_MAIN("formats", {"fp8, fp6 and fp4 are the nearest of their values", test_m
           {"bf16 rounds every midpoint to even", test_bfloat},
           {"E8M0 is a power of two", test_e8m0},
           {"int8, int4, mxfp4 and nvfp4 are the nearest on their grids", test_blocks},
+          {"fp8blk has a scale for each 128 x 128", test_squares},
           {"int4z, ternary and nf4 are the nearest on their grids", test_more_blocks},
           {"any part of a packed run unpacks to the rounded values", test_pack},
           {"zeros stay zeros", test_nothing})
