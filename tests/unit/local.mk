@@ -3,9 +3,11 @@ UNIT_LDADD = libnmbench.la $(CUNIT_LIBS)
 # Values: formats, ops, programs.
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams \
+  tests/unit/test_shared tests/unit/test_zoo
 TESTS += tests/unit/test_formats tests/unit/test_eval tests/unit/test_mixing \
-  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams
+  tests/unit/test_choice tests/unit/test_values tests/unit/test_blocks tests/unit/test_streams \
+  tests/unit/test_shared tests/unit/test_zoo
 endif
 tests_unit_test_formats_SOURCES = tests/unit/test_formats.c tests/unit/unit.h
 tests_unit_test_formats_LDADD = $(UNIT_LDADD) -lm
@@ -15,6 +17,10 @@ tests_unit_test_mixing_SOURCES = tests/unit/test_mixing.c tests/unit/unit.h test
 tests_unit_test_mixing_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_streams_SOURCES = tests/unit/test_streams.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_streams_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_shared_SOURCES = tests/unit/test_shared.c tests/unit/unit.h
+tests_unit_test_shared_LDADD = $(UNIT_LDADD) -lm
+tests_unit_test_zoo_SOURCES = tests/unit/test_zoo.c tests/unit/unit.h
+tests_unit_test_zoo_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
 tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_choice_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_values_SOURCES = tests/unit/test_values.c tests/unit/unit.h

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: GPL-3.0-or-later */
+/* Every model of models/: on a machine that holds it, prefill and decode compile and
+ * simulate, and the code does what the file asks for.  For the plain families the work
+ * is worked out here once more, in closed form from the keys of the file. */
+#include <glob.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/plugin.h"
+#include "base/run.h"
+#include "frontend/counts.h"
+#include "ir/machine.h"
+#include "ir/pipeline.h"
+#include "tests/unit/unit.h"
+
+#define PIPELINE                                                                         \
+  "legalize,mla-absorb,moe-lower,fuse-none,dispatch-rule,map-rowmajor,sched-inorder,"    \
+  "mem-bump,emit-queues"
+
+/* Files that have no graph yet, and what the message says is missing.  The list is exact:
+ * a model that comes to compile has to go from it. */
+static const struct {
+  const char *name, *what;
+} missing[] = {{"deepseek-v4-flash", "pooled caches"}, {"deepseek-v4-pro", "pooled caches"}};
+
+/* From small to large; a model runs on the first that holds it. */
+static const char *const machines[] = {"gpu-h100", "gpu-h100-x4", "gpu-h100-x16",
+                                       "gpu-h100-x32"};
+enum { NMACHINE = sizeof machines / sizeof *machines };
+
+static const nmb_step_spec grid[] = {{NMB_DECODE, 1, 1, 0},
+                                     {NMB_DECODE, 3, 1, 700},
+                                     {NMB_DECODE, 2, 4, 17},
+                                     {NMB_DECODE, 8, 1, 5000},
+                                     {NMB_PREFILL, 3, 11, 2100},
+                                     {NMB_PREFILL, 1, 33, 0},
+                                     {NMB_PREFILL, 2, 130, 600}};
+enum { NGRID = sizeof grid / sizeof *grid };
+
+static const char *
+why_missing(const char *name)
+{
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+    if (!strcmp(missing[i].name, name))
+      return missing[i].what;
+  return NULL;
+}
+
+/* ------------------------------------------------------------ from the keys */
+typedef struct file {
+  json_t *root, *text;
+} file;
+
+static int64_t
+key(const file *f, const char *name, int64_t dflt)
+{
+  const json_t *v = json_object_get(f->text, name);
+  return json_is_integer(v) ? json_integer_value(v) : json_is_true(v) ? 1 : dflt;
+}
+
+static bool
+is(const file *f, const char *const *types)
+{
+  const char *type = json_string_value(json_object_get(f->text, "model_type"));
+  for (; type && *types; types++)
+    if (!strcmp(type, *types))
+      return true;
+  return false;
+}
+
+/* Positions that layer i keeps for a step. */
+static int64_t
+kept(const file *f, const nmb_step_spec *s, int64_t i)
+{
+  static const char *const every[] = {"mistral", "phi3", NULL};
+  const json_t *types = json_object_get(f->text, "layer_types");
+  const char *type = json_string_value(json_array_get(types, (size_t)i));
+  int64_t w = key(f, "sliding_window", 0), all = s->context + s->fresh;
+  const int64_t pattern = key(f, "sliding_window_pattern", 6);
+  if (type ? strcmp(type, "sliding_attention") != 0
+           : is(f, (const char *const[]){"gemma3_text", NULL}) ? (i + 1) % pattern == 0
+                                                               : !is(f, every))
+    w = 0;
+  return w && w - 1 + s->fresh < all ? w - 1 + s->fresh : all;
+}
+
+typedef struct work {
+  double macs, kv_read, kv_written; /* bytes of 16-bit caches */
+} work;
+
+/* A layer with heads of their own keys and values, or few keys for many. */
+static void
+heads_work(const file *f, const nmb_step_spec *s, int64_t i, work *w)
+{
+  const double H = (double)key(f, "hidden_size", 0), T = (double)(s->batch * s->fresh);
+  const double nh = (double)key(f, "num_attention_heads", 0);
+  const double nk = (double)key(f, "num_key_value_heads", (int64_t)nh);
+  const double d = (double)key(f, "head_dim", (int64_t)(H / nh)), S = (double)kept(f, s, i);
+  w->macs += T * (2 * H * nh * d + 2 * H * nk * d + 2 * nh * d * S);
+  w->kv_read += 2 * (double)s->batch * S * 2 * nk * d;
+  w->kv_written += 2 * T * 2 * nk * d;
+}
+
+/* Latent attention, absorbed in decode (arXiv:2405.04434, section 2.1). */
+static void
+latent_work(const file *f, const nmb_step_spec *s, work *w)
+{
+  const double H = (double)key(f, "hidden_size", 0), T = (double)(s->batch * s->fresh);
+  const double nh = (double)key(f, "num_attention_heads", 0), r = (double)key(f, "kv_lora_rank", 0);
+  const double dn = (double)key(f, "qk_nope_head_dim", 0), dr = (double)key(f, "qk_rope_head_dim", 0);
+  const double dv = (double)key(f, "v_head_dim", 0), qr = (double)key(f, "q_lora_rank", 0);
+  const double S = (double)(s->context + s->fresh), B = (double)s->batch;
+  const double query = qr > 0 ? H * qr + qr * nh * (dn + dr) : H * nh * (dn + dr);
+  const double ranks = nh * r * (dn + dv);
+  w->macs += T * (query + H * (r + dr) + nh * dv * H);
+  w->macs += s->phase == NMB_DECODE ? T * (ranks + nh * S * (2 * r + dr))
+                                    : B * S * ranks + T * nh * S * (dn + dr + dv);
+  w->kv_read += 2 * B * S * (r + dr);
+  w->kv_written += 2 * T * (r + dr);
+}
+
+static double
+network_work(const file *f, int64_t i)
+{
+  const double H = (double)key(f, "hidden_size", 0);
+  const int64_t E = key(f, "num_local_experts",
+                        key(f, "n_routed_experts", key(f, "num_experts", 0)));
+  const double wide = (double)key(f, "intermediate_size", 0);
+  const double one = (double)key(f, "moe_intermediate_size", (int64_t)wide);
+  const double k = (double)key(f, "num_experts_per_tok", key(f, "experts_per_token", 0));
+  if (!E || i < key(f, "first_k_dense_replace", 0))
+    return 3 * H * wide;
+  return H * (double)E + 3 * H * one * (k + (double)key(f, "n_shared_experts", 0));
+}
+
+/* Are the keys there that the formulas need?  Other values are a family's defaults. */
+static bool
+complete(const file *f)
+{
+  static const char *const must[] = {"hidden_size", "vocab_size", "num_hidden_layers",
+                                     "num_attention_heads", "intermediate_size"};
+  bool all = key(f, "head_dim", 0) || !is(f, (const char *const[]){"gemma3_text", NULL});
+  for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+    all = all && key(f, must[i], 0) > 0;
+  return all;
+}
+
+/* False: not one of the families that these formulas are for. */
+static bool
+expected_work(const char *path, const nmb_step_spec *s, work *w)
+{
+  static const char *const plain[] = {"llama",     "mistral", "qwen2",  "qwen3",
+                                      "qwen3_moe", "mixtral", "olmoe",  "olmo2",
+                                      "granite",   "phi3",    "gpt_oss", "gemma3_text", NULL};
+  static const char *const latent[] = {"deepseek_v2", "deepseek_v3", "kimi_k2", NULL};
+  file f = {.root = json_load_file(path, 0, NULL)};
+  json_t *text = json_object_get(f.root, "text_config");
+  f.text = text ? text : f.root;
+  const bool known = (is(&f, plain) || is(&f, latent)) && complete(&f);
+  const int64_t n = known ? key(&f, "num_hidden_layers", 0) : 0;
+  const double T = (double)(s->batch * s->fresh), H = (double)key(&f, "hidden_size", 0);
+  *w = (work){0};
+  for (int64_t i = 0; i < n; i++) {
+    if (is(&f, latent))
+      latent_work(&f, s, w);
+    else
+      heads_work(&f, s, i, w);
+    w->macs += T * network_work(&f, i);
+  }
+  w->macs += (double)s->batch * H * (double)key(&f, "vocab_size", 0);
+  json_decref(f.root);
+  return known;
+}
+
+/* --------------------------------------------------------------------- models */
+typedef struct zoo {
+  nmb_run *run;
+  nmb_hw *hw[NMACHINE];
+  int compiled, closed; /* steps; steps checked by closed forms */
+} zoo;
+
+/* From the graph: every weight once, but for rows of tables that no token looks up, experts that no token
+ * reaches, and what nothing reads. */
+static double
+weights_expected(const nmb_prog *p)
+{
+  double sum = 0;
+  for (int i = 0; i < p->ntensor; i++) {
+    const nmb_tensor *t = &p->tensor[i];
+    double bytes = (double)nmb_tensor_bytes(t);
+    int reads = 0;
+    for (int o = 0; t->role == NMB_ROLE_WEIGHT && o < p->nop; o++)
+      for (int j = 0; j < p->op[o].nin; j++) {
+        const nmb_op *op = &p->op[o];
+        if (op->in[j] != i || reads++)
+          continue;
+        const double rows = (double)t->dim[0], T = (double)(p->spec.batch * p->spec.fresh);
+        if (op->code == NMB_OP_EMBED && T < rows)
+          bytes *= T / rows;
+        if (op->code == NMB_OP_GLINEAR)
+          bytes *= p->routing[nmb_op_int(op, "routing", 0)].reached / rows;
+      }
+    sum += reads ? bytes * (double)p->block[t->block].repeat : 0;
+  }
+  return sum;
+}
+
+static void
+closed_forms(zoo *z, const char *path, const nmb__arch *a, const nmb_prog *p)
+{
+  work w;
+  nmb__counts c;
+  nmb__arch_counts(z->run, a, p, &c);
+  const double bytes = weights_expected(p);
+  CU_ASSERT_DOUBLE_EQUAL(c.weight_bytes_touched, bytes, 1e-9 * bytes);
+  if (!expected_work(path, &p->spec, &w))
+    return;
+  z->closed++;
+  if (c.macs < w.macs || c.macs > w.macs)
+    printf("\n  %s, batch %d context %d: %.0f macs, expected %.0f\n", a->name,
+           (int)p->spec.batch, (int)p->spec.context, c.macs, w.macs);
+  CU_ASSERT_DOUBLE_EQUAL(c.macs, w.macs, 0);
+  CU_ASSERT_DOUBLE_EQUAL(c.kv_bytes_read, w.kv_read, 0);
+  CU_ASSERT_DOUBLE_EQUAL(c.kv_bytes_written, w.kv_written, 0);
+}
+
+/* NMB_INFEASIBLE: the machine does not hold it. */
+static nmb_status
+step(zoo *z, const char *path, const nmb__arch *a, int machine, int g)
+{
+  static const nmb__routing_spec routing = {"zipf", 1.2, 5};
+  nmb__pipeline pl;
+  nmb_prog *p = NULL;
+  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(z->run, a, grid[g], &routing, &p), NMB_OK);
+  nmb_prog_set_hw(p, z->hw[machine]);
+  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(z->run, NMB_NOLOC, PIPELINE, &pl), NMB_OK);
+  nmb_status s = nmb__pipeline_run(z->run, p, &pl, NULL);
+  if (s == NMB_OK) {
+    z->compiled++;
+    closed_forms(z, path, a, p);
+    s = nmb__conserve(z->run, a, p);
+    if (s == NMB_OK)
+      s = nmb__simulate(z->run, p, "bound");
+    if (s == NMB_OK)
+      s = nmb__simulate(z->run, p, "event");
+  }
+  nmb_prog_free(p);
+  return s;
+}
+
+static void
+one(zoo *z, const char *path)
+{
+  const char *name = strrchr(path, '/') + 1;
+  const nmb__arch *a;
+  nmb_prog *p;
+  name = nmb_format(z->run, "%.*s", (int)(strlen(name) - strlen(".json")), name);
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(z->run, path, &a), NMB_OK);
+  const char *what = why_missing(name);
+  if (what) {
+    const nmb_status s = nmb__graph_build(z->run, a, grid[0], &(nmb__routing_spec){"uniform", 1, 1}, &p);
+    CU_ASSERT_EQUAL_FATAL(s, NMB_UNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(z->run), what));
+    return;
+  }
+  int machine = 0;
+  for (int g = NGRID - 1; g >= 0; g--) { /* the largest step decides */
+    nmb_status s;
+    while ((s = step(z, path, a, machine, g)) == NMB_INFEASIBLE && machine < NMACHINE - 1)
+      machine++;
+    if (s != NMB_OK)
+      printf("\n  %s on %s, batch %d context %d: %s\n", name, machines[machine],
+             (int)grid[g].batch, (int)grid[g].context, nmb_error_text(z->run));
+    CU_ASSERT_EQUAL(s, NMB_OK);
+  }
+}
+
+static void
+test_all(void)
+{
+  zoo z = {.run = nmb__run_open(NULL)};
+  const char *dir = getenv("srcdir");
+  char pattern[4096];
+  glob_t g;
+  CU_ASSERT_EQUAL(nmb__plugins_load(z.run, NULL), NMB_OK);
+  for (int i = 0; i < NMACHINE; i++)
+    CU_ASSERT_EQUAL_FATAL(nmb__machine_load(z.run, machines[i], &z.hw[i]), NMB_OK);
+  snprintf(pattern, sizeof pattern, "%s/models/*.json", dir ? dir : ".");
+  CU_ASSERT_EQUAL_FATAL(glob(pattern, 0, NULL, &g), 0);
+  CU_ASSERT_TRUE(g.gl_pathc >= 100);
+  for (size_t i = 0; i < g.gl_pathc; i++) {
+    const size_t mark = nmb__run_mark(z.run);
+    one(&z, g.gl_pathv[i]);
+    nmb__run_release(z.run, mark);
+  }
+  CU_ASSERT_EQUAL(z.compiled, (int)(NGRID * (g.gl_pathc - sizeof missing / sizeof *missing)));
+  CU_ASSERT_TRUE(z.closed >= 40 * NGRID);
+  printf("%d steps, %d by closed forms ", z.compiled, z.closed);
+  globfree(&g);
+  for (int i = 0; i < NMACHINE; i++)
+    nmb__machine_free(z.hw[i]);
+  nmb__run_close(z.run);
+}
+
+UNIT_MAIN("zoo", {"every model compiles, simulates and does what its file asks", test_all})
