@@ -253,7 +253,8 @@ static nmb_status
 type_of(const builder *b, int64_t layer, const char **out)
 {
   static const char *const local[] = {"sliding_attention", "chunked_attention",
-                                      "sliding_window", "local"};
+                                      "sliding_window", "local", "compressed_sparse_attention",
+                                      "heavily_compressed_attention"};
   static const char *const global[] = {"full_attention", "attention", "global", "full"};
   const json_t *v = NULL;
   NMB_TRY(J(b, LAYER_TYPES) ? nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v)
@@ -265,7 +266,9 @@ type_of(const builder *b, int64_t layer, const char **out)
     *out = i == 0 ? global[0] : i == 1 ? local[0] : NULL;
   }
   for (size_t i = 0; s && i < sizeof local / sizeof *local; i++)
-    *out = !strcmp(s, local[i]) ? local[0] : !strcmp(s, global[i]) ? global[0] : *out;
+    *out = strcmp(s, local[i]) ? *out : local[0];
+  for (size_t i = 0; s && i < sizeof global / sizeof *global; i++)
+    *out = strcmp(s, global[i]) ? *out : global[0];
   if (*out)
     return NMB_OK;
   return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_LAYER_TYPES),
@@ -400,7 +403,9 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
   m->groups = method == 0 ? 1 : I(b, GROUPS);
   m->topk_groups = method == 0 ? 1 : I(b, TOPK_GROUPS);
   m->group_top = method == 2 ? 2 : 1;
-  m->hash = layer < I(b, HASH_LAYERS) ? I(b, VOCAB) : 0;
+  const char *word = json_string_value(json_array_get(J(b, MOE_LAYERS), (size_t)layer));
+  const bool hash = word ? !strcmp(word, "hash_moe") : layer < I(b, HASH_LAYERS);
+  m->hash = hash ? I(b, VOCAB) : 0;
   m->input = I(b, ROUTE_INPUT);
   m->normed = I(b, ROUTER_NORM);
   m->select_bias = (method == 2 || I(b, SELECT_BIAS)) && !m->hash;

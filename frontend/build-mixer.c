@@ -5,10 +5,10 @@
 
 #include "frontend/build.h"
 
-typedef struct streams {
+typedef struct inputs {
   nmb_id q, k, v;
   nmb_id a, dt, beta; /* decay; dt, beta NMB_NONE: none */
-} streams;
+} inputs;
 
 static nmb_id
 project(maker *m, const char *name, nmb_id x, int64_t heads, int64_t d, double scale)
@@ -94,12 +94,12 @@ step(maker *m, nmb_id x, int64_t heads, int64_t d)
 
 /* ------------------------------------------------------------------ inputs */
 /* Mamba: step, keys and queries come from the value, by low-rank projections. */
-static streams
+static inputs
 mamba_streams(maker *m, nmb_id x)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t di = t->heads;
-  streams s = {.v = conv(m, "x", project(m, "x", x, di, 1, 1), di, 1)};
+  inputs s = {.v = conv(m, "x", project(m, "x", x, di, 1, 1), di, 1)};
   const char *const name[] = {"dt_down", "b", "c"};
   const int64_t n[] = {t->rank, t->dk, t->dk};
   nmb_id y[3];
@@ -123,12 +123,12 @@ mamba_streams(maker *m, nmb_id x)
   return s;
 }
 
-static streams
+static inputs
 ssd_streams(maker *m, nmb_id x)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t h = t->heads, g = t->groups;
-  streams s;
+  inputs s;
   s.v = conv(m, "x", project(m, "x", x, h, t->dv, t->x_scale), h, t->dv);
   s.k = conv(m, "b", project(m, "b", x, g, t->dk, t->b_scale), g, t->dk);
   s.q = conv(m, "c", project(m, "c", x, g, t->dk, t->c_scale), g, t->dk);
@@ -152,12 +152,12 @@ low_rank(maker *m, const char *name, nmb_id x, int64_t rank, int64_t heads, int6
 }
 
 /* Gated DeltaNet, one decay a head; Kimi's, one for each component of a key. */
-static streams
+static inputs
 delta_streams(maker *m, nmb_id x)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t h = t->heads, g = t->groups;
-  streams s;
+  inputs s;
   s.q = unit(m, "q", conv(m, "q", project(m, "q", x, g, t->dk, 1), g, t->dk), g, t->dk);
   s.k = unit(m, "k", conv(m, "k", project(m, "k", x, g, t->dk, 1), g, t->dk), g, t->dk);
   s.v = conv(m, "v", project(m, "v", x, h, t->dv, 1), h, t->dv);
@@ -177,12 +177,12 @@ delta_streams(maker *m, nmb_id x)
 }
 
 /* Decay is a constant of layer and head; it is in no file. */
-static streams
+static inputs
 lightning_streams(maker *m, nmb_id x)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t h = t->heads;
-  streams s = {.dt = NMB_NONE, .beta = NMB_NONE};
+  inputs s = {.dt = NMB_NONE, .beta = NMB_NONE};
   s.q = conv(m, "q", project(m, "q", x, h, t->dk, 1), h, t->dk);
   s.k = conv(m, "k", project(m, "k", x, h, t->dk, 1), h, t->dk);
   s.v = conv(m, "v", project(m, "v", x, h, t->dv, 1), h, t->dv);
@@ -192,7 +192,7 @@ lightning_streams(maker *m, nmb_id x)
 
 /* ------------------------------------------------------------------- update */
 static nmb_id
-scan(maker *m, const streams *s)
+scan(maker *m, const inputs *s)
 {
   const nmb__mixer *t = &m->l->mixer;
   const bool delta = t->kind == NMB__MIX_DELTA || t->kind == NMB__MIX_KDA;
@@ -273,7 +273,7 @@ nmb__build_mixer(maker *m, nmb_id x)
   const int64_t n = t->heads * t->dv, H = m->a->hidden;
   const nmb_id z = t->gate_rank ? low_rank(m, "z", x, t->gate_rank, t->heads, t->dv)
                                 : project(m, "z", x, t->heads, t->dv, t->z_scale);
-  streams s;
+  inputs s;
   switch (t->kind) {
   case NMB__MIX_MAMBA: s = mamba_streams(m, x); break;
   case NMB__MIX_SSD: s = ssd_streams(m, x); break;

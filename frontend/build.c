@@ -167,7 +167,7 @@ rope_scaling(maker *m, const nmb__rope *r, nmb_id op)
     nmb_op_attr_set(m->p, op, NMB_REAL("attention", attention));
 }
 
-static nmb_id
+nmb_id
 rope(maker *m, const nmb__rope *r, nmb_id x, nmb_id out)
 {
   if (m->pos == NMB_NONE)
@@ -225,7 +225,7 @@ nmb__mk_lent(maker *m, nmb_id block, const char *name)
 }
 
 /* -------------------------------------------------------------- attention */
-static int64_t
+int64_t
 cache_length(const maker *m)
 {
   const nmb__attn *t = &m->l->attn;
@@ -233,7 +233,7 @@ cache_length(const maker *m)
   return w && w - 1 + m->fresh < all ? w - 1 + m->fresh : all;
 }
 
-static nmb_id
+nmb_id
 append(maker *m, const char *name, nmb_id x, int64_t heads, int64_t d)
 {
   const int64_t S = cache_length(m), dim[] = {m->batch, S, heads, d};
@@ -244,7 +244,7 @@ append(maker *m, const char *name, nmb_id x, int64_t heads, int64_t d)
   return out;
 }
 
-static void
+void
 visible(maker *m, nmb_id op)
 {
   nmb_op_attr_set(m->p, op, NMB_INT("new", m->fresh));
@@ -253,7 +253,7 @@ visible(maker *m, nmb_id op)
     nmb_op_attr_set(m->p, op, NMB_INT("chunk", m->l->attn.chunk));
 }
 
-static void
+void
 scores(maker *m, nmb_id op)
 {
   visible(m, op);
@@ -420,8 +420,8 @@ latent_norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 }
 
 /* Multi-head latent attention, expanded (DeepSeek-V2, arXiv:2405.04434, 2.1). */
-static nmb_id
-mla_latent(maker *m, nmb_id x)
+nmb_id
+latent_query(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
   if (!t->q_rank)
@@ -527,7 +527,7 @@ static nmb_id
 attn_latent(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
-  const nmb_id latent = mla_latent(m, x), q = mla_query(m, x, latent);
+  const nmb_id latent = latent_query(m, x), q = mla_query(m, x, latent);
   const nmb_id kv =
       linear(m, "attn.kv_down", NMB__W_MLA_DOWN, x, t->kv_rank + t->d_rope, m->a->hidden,
              t->bias, act2(m, "kv", m->T, t->kv_rank + t->d_rope));
@@ -551,6 +551,8 @@ attention(maker *m, nmb_id x)
 {
   const nmb__attn *t = &m->l->attn;
   const int64_t n = t->heads * t->dv;
+  if (t->latent)
+    return nmb__build_pooled(m, x);
   nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
   if (t->gate)
     y = pointwise(m, "sigmoid",
@@ -634,6 +636,10 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
                          e->router_bias, act2(m, "logits", m->T, e->experts))};
   int nin = 1;
   scaled(m, in[0], e->normed ? 1 / sqrt((double)m->a->hidden) : 1);
+  if (e->hash) {
+    in[nin++] = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
+    in[nin++] = weight(m, "moe.table", NMB__W_HASH, 2, e->hash, e->topk, 0);
+  }
   if (e->select_bias)
     in[nin++] = weight(m, "moe.select.bias", NMB__W_SELECT, 1, e->experts, 0, 0);
   if (e->normed)
@@ -654,6 +660,8 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
   nmb_op_attr_set(m->p, op, NMB_REAL("scale", e->scale));
   if (e->normed)
     nmb_op_attr_set(m->p, op, NMB_INT("factors", 1));
+  if (e->hash)
+    nmb_op_attr_set(m->p, op, NMB_INT("table", 1));
   if (e->groups > 1) {
     nmb_op_attr_set(m->p, op, NMB_INT("groups", e->groups));
     nmb_op_attr_set(m->p, op, NMB_INT("keep", e->topk_groups));
@@ -722,7 +730,7 @@ add(maker *m, nmb_id h, nmb_id y)
   return op2(m, NMB_OP_ADD, h, y, act2(m, "h", m->T, m->a->hidden));
 }
 
-static nmb_id
+nmb_id
 hidden_norm(maker *m, const char *name, nmb_id x)
 {
   return norm(m, name, x, m->a->hidden, act2(m, "x", m->T, m->a->hidden));
@@ -798,6 +806,18 @@ layer_sums(maker *m, nmb_id in, nmb_id routing)
   x = nmb__build_attend(m, "ffn", x, before, m->T);
   sum = add(m, sum, feed_forward(m, hidden_norm(m, "ffn.norm", x), x, routing));
   return op2(m, NMB_OP_CONCAT, blocks, sum, act2(m, "h", m->T, wide));
+}
+
+/* DeepSeek-V4: attention and network between streams that are mixed anew for each. */
+static nmb_id
+layer_streams(maker *m, nmb_id in, nmb_id routing)
+{
+  nmb__streams s = nmb__build_gather(m, "attn", in);
+  nmb_id y = mixing(m, hidden_norm(m, "attn.norm", s.x));
+  in = nmb__build_spread(m, &s, in, y);
+  s = nmb__build_gather(m, "ffn", in);
+  y = feed_forward(m, hidden_norm(m, "ffn.norm", s.x), s.x, routing);
+  return nmb__build_spread(m, &s, in, y);
 }
 
 /* Norms and residual paths of a layer. */
@@ -955,6 +975,8 @@ block_embed(maker *m)
     h = nmb__altup_spread(m, h);
   if (carries(a)) /* the first layer's values come to stand there */
     h = joined(m, h, h);
+  if (m->l->hyper)
+    h = nmb__build_copies(m, h);
   nmb_block_ends(m->p, m->block, NMB_NONE, h);
 }
 
@@ -968,6 +990,11 @@ block_layer(maker *m, int number, const nmb__routing_spec *spec)
     NMB_TRY(routing_add(m, spec, number, &routing));
   const int64_t H = m->a->hidden, beside = taken(m);
   const nmb__mixer *t = &m->l->mixer;
+  if (m->l->hyper) {
+    const nmb_id all = act2(m, "h", m->T, m->l->hyper * H);
+    nmb_block_ends(m->p, m->block, all, layer_streams(m, all, routing));
+    return NMB_OK;
+  }
   if (m->l->res_block) {
     const nmb_id sums = act2(m, "h", m->T, (m->l->res_before + 1) * H);
     nmb_block_ends(m->p, m->block, sums, layer_sums(m, sums, routing));
@@ -1006,14 +1033,16 @@ block_head(maker *m)
   block_begin(m, "head");
   const int64_t sums = m->l->res_block ? m->l->res_before + m->l->res_starts : 0;
   const bool streams = m->l->altup || m->l->ple;
-  const int64_t width =
-      streams ? nmb__altup_width(m) : a->hidden * (carries(a) ? 2 : sums + 1);
+  const int64_t beside = m->l->hyper ? m->l->hyper : carries(a) ? 2 : sums + 1;
+  const int64_t width = streams ? nmb__altup_width(m) : a->hidden * beside;
   const nmb_id in = act2(m, "h", m->T, width);
   nmb_id last = op1(m, NMB_OP_SELECT, in, act2(m, "last", m->batch, width));
   if (carries(a))
     last = split(m, last, 0, a->hidden, act2(m, "last", m->batch, a->hidden));
   if (streams)
     last = nmb__altup_join(m, last);
+  if (m->l->hyper)
+    last = nmb__build_join(m, last);
   if (sums)
     last = nmb__build_attend(m, "head", last, sums, m->batch);
   nmb_id x = last;
@@ -1071,15 +1100,14 @@ refuse(nmb_run *run, const nmb__arch *a)
                     "and caches are counted", a->name, a->no_graph);
   for (int i = 0; i < a->ndistinct; i++) {
     const nmb__layer *l = &a->layer[a->first[i]];
-    const char *what = l->attn.latent        ? "pooled caches"
-                       : l->attn.index.value ? "an indexer with values"
+    const char *what = l->attn.index.value ? "an indexer with values"
                        : l->attn.index.block && l->attn.kv_heads % l->attn.index.heads
                            ? "an indexer with more heads than there are KV heads"
-                       : l->attn.index.heads && !l->attn.index.block && !l->attn.mla
+                       : l->attn.index.heads && !l->attn.index.block && !l->attn.mla &&
+                               !l->attn.latent
                            ? "an indexer without latent attention"
                        : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
                        : l->beside == 2 ? "a dense network beside experts, each with its input"
-                       : l->hyper            ? "hyper-connections"
                        : (l->altup || l->ple) && l->moe.experts
                            ? "experts beside embeddings of a layer"
                        : l->laurel && !l->altup ? "a learned residual without streams"

@@ -32,6 +32,13 @@ typedef struct maker {
 #define norm(...) nmb__mk_norm(__VA_ARGS__)
 #define unit_norm(...) nmb__mk_unit_norm(__VA_ARGS__)
 #define split(...) nmb__mk_split(__VA_ARGS__)
+#define rope(...) nmb__mk_rope(__VA_ARGS__)
+#define append(...) nmb__mk_append(__VA_ARGS__)
+#define visible(...) nmb__mk_visible(__VA_ARGS__)
+#define scores(...) nmb__mk_scores(__VA_ARGS__)
+#define latent_query(...) nmb__mk_latent_query(__VA_ARGS__)
+#define cache_length(...) nmb__mk_cache_length(__VA_ARGS__)
+#define hidden_norm(...) nmb__mk_hidden_norm(__VA_ARGS__)
 #define stateful(...) nmb__mk_stateful(__VA_ARGS__)
 
 nmb_id tensor(maker *, const char *name, nmb_role, nmb_dtype, int group, int rank,
@@ -56,6 +63,16 @@ nmb_id norm(maker *, const char *name, nmb_id x, int64_t n, nmb_id out);
 nmb_id unit_norm(maker *, const char *kind, nmb_id x, nmb_id out);
 /* Columns [first, first + count) of the last dimension. */
 nmb_id split(maker *, nmb_id x, int64_t first, int64_t count, nmb_id out);
+nmb_id hidden_norm(maker *, const char *name, nmb_id x);
+nmb_id rope(maker *, const nmb__rope *, nmb_id x, nmb_id out);
+/* What queries are made from; NMB_NONE: the hidden state. */
+nmb_id latent_query(maker *, nmb_id x);
+int64_t cache_length(const maker *);
+/* New rows at the end of the layer's cache of that name, heads of d each. */
+nmb_id append(maker *, const char *name, nmb_id x, int64_t heads, int64_t d);
+/* Attributes of an op over scores: what is masked; and how they are made. */
+void visible(maker *, nmb_id op);
+void scores(maker *, nmb_id op);
 /* Multiplies what the op that made `t` gives. */
 void scaled(maker *, nmb_id t, double scale);
 
@@ -79,6 +96,18 @@ nmb_id nmb__altup_join(maker *, nmb_id streams); /* one value of each sequence *
 nmb_id nmb__altup_plain(maker *, nmb_id in, nmb_id (*body)(maker *, nmb_id));
 nmb_id nmb__altup_layer(maker *, nmb_id in, nmb_id (*attend)(maker *, nmb_id),
                         nmb_id (*network)(maker *, nmb_id));
+/* Hyper-connections (arXiv:2512.24880 and DeepSeek-V4's code): streams as wide as the
+ * hidden state, side by side.  A layer's part reads a sum of them, x; each of them then is
+ * a sum of all and a share of what the part gave. */
+typedef struct nmb__streams {
+  nmb_id x, post, comb; /* [T,H]; shares [T,n]; [T,n*n], from row to column */
+} nmb__streams;
+nmb_id nmb__build_copies(maker *, nmb_id h);
+nmb__streams nmb__build_gather(maker *, const char *prefix, nmb_id in);
+nmb_id nmb__build_spread(maker *, const nmb__streams *, nmb_id in, nmb_id y);
+nmb_id nmb__build_join(maker *, nmb_id last);
+/* DeepSeek-V4's attention, to the end of its output projection. */
+nmb_id nmb__build_pooled(maker *, nmb_id x);
 /* An op with a state that it updates in place: its input `at`. */
 nmb_id nmb__mk_stateful(maker *, nmb_opcode, int nin, const nmb_id *in, int at,
                         nmb_id out);

@@ -104,9 +104,9 @@ pieces_pool(list *s, const char *prefix, int64_t d, int64_t H)
   const int64_t n = t->index.heads ? 2 * d : d;
   matrix(s, nmb_format(s->run, "%s.kv", prefix), P, NMB__W_POOL, n, H, 0);
   matrix(s, nmb_format(s->run, "%s.gate", prefix), P, NMB__W_POOL, n, H, 0);
-  add(s, nmb_format(s->run, "%s.position", prefix), P, NMB__USE_VECTOR, NMB__W_NORM,
+  add(s, nmb_format(s->run, "%s.position", prefix), P, NMB__USE_POOL, NMB__W_STREAM,
       t->compress, n, 1);
-  vector(s, nmb_format(s->run, "%s.norm", prefix), P, d);
+  add(s, nmb_format(s->run, "%s.norm", prefix), P, NMB__USE_POOL, NMB__W_NORM, d, 1, 1);
 }
 
 /* DeepSeek-V4 (published code): one key of all heads that is the value, too. */
@@ -122,7 +122,7 @@ pieces_latent(list *s, int64_t H)
   matrix(s, "attn.kv", P, NMB__W_MLA_DOWN, t->dk, H, 0);
   norm(s, "attn.kv_norm", P, t->dk);
   if (t->sink)
-    vector(s, "attn.sink", P, t->heads);
+    add(s, "attn.sink", P, NMB__USE_VECTOR, NMB__W_STREAM, t->heads, 1, 1);
   if (t->compress)
     pieces_pool(s, "pool", t->dk, H);
   if (t->index.heads) {
@@ -142,10 +142,13 @@ pieces_hyper(list *s, const char *prefix, int64_t n, int64_t H)
   const int64_t rows = (2 + n) * n;
   matrix(s, nmb_format(s->run, "%s.hyper", prefix), NMB__P_NORM, NMB__W_STREAM, rows,
          n * H, 0);
-  add(s, nmb_format(s->run, "%s.hyper.base", prefix), NMB__P_NORM, NMB__USE_VECTOR,
-      NMB__W_STREAM, rows, 1, 1);
-  add(s, nmb_format(s->run, "%s.hyper.scale", prefix), NMB__P_NORM, NMB__USE_VECTOR,
-      NMB__W_STREAM, 3, 1, 1);
+  static const char *const part[] = {"pre", "post", "comb"};
+  for (int i = 0; i < 3; i++) {
+    add(s, nmb_format(s->run, "%s.hyper.base.%s", prefix, part[i]), NMB__P_NORM,
+        NMB__USE_VECTOR, NMB__W_STREAM, i < 2 ? n : n * n, 1, 1);
+    add(s, nmb_format(s->run, "%s.hyper.scale.%s", prefix, part[i]), NMB__P_NORM,
+        NMB__USE_VECTOR, NMB__W_STREAM, 1, 1, 1);
+  }
 }
 
 /* Gemma 3n's streams and learned residual; embeddings of the layer's own. */
@@ -393,7 +396,7 @@ pieces_ends(list *s, const nmb__arch *a)
     pieces_residuals(s, "head", NMB__P_HEAD, H, NMB__USE_VECTOR);
   if (!n)
     return;
-  add(s, "head.hyper", NMB__P_HEAD, NMB__USE_TOKEN, NMB__W_STREAM, n, n * H, 1);
+  add(s, "head.hyper", NMB__P_HEAD, NMB__USE_LAST, NMB__W_STREAM, n, n * H, 1);
   add(s, "head.hyper.base", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_STREAM, n, 1, 1);
   add(s, "head.hyper.scale", NMB__P_HEAD, NMB__USE_VECTOR, NMB__W_STREAM, 1, 1, 1);
 }
@@ -485,6 +488,18 @@ kv_elements(const nmb__layer *l, int64_t *unwindowed)
   return n;
 }
 
+/* Projections that wait for their pool, values and gates: those of as many positions as
+ * a pool is made of. */
+static int64_t
+pool_elements(const nmb__attn *t)
+{
+  const int64_t halves = t->index.heads ? 2 : 1;
+  if (!t->latent || !t->compress)
+    return 0;
+  return 2 * halves * t->compress * halves *
+         (t->dk + (t->index.heads ? t->index.width : 0));
+}
+
 /* A module of multi-token prediction as DeepSeek-V3 has it (arXiv:2412.19437,
  * section 2.2): a decoder layer, the projection that joins the hidden state with the
  * next token's embedding, two norms before it and one after; embedding and head
@@ -499,6 +514,23 @@ layer_params(nmb_run *run, const nmb__arch *a, int layer)
     if (!no_parameter(&v[i]))
       n += v[i].rows * v[i].cols * v[i].copies;
   return n;
+}
+
+/* DeepSeek-V4 (inference/model.py of its repository): a module's layer has the window
+ * alone, and its streams are joined by weights of their own. */
+static int64_t
+window_layer(nmb_run *run, const nmb__arch *a)
+{
+  nmb__layer l = a->layer[a->nlayer - 1];
+  const int64_t n = l.hyper;
+  l.attn.compress = 0;
+  l.attn.index = (nmb__index){0};
+  list s = {run, a, &l, NMB_NEW(run, nmb__piece, MAXPIECE), 0};
+  pieces_layer(&s, a->hidden);
+  int64_t sum = n * n * a->hidden + n + 1;
+  for (int i = 0; i < s.n; i++)
+    sum += s.v[i].rows * s.v[i].cols * s.v[i].copies;
+  return sum;
 }
 
 /* The first layer that holds what the letter says; the last one if none does. */
@@ -521,6 +553,8 @@ static int64_t
 mtp_params(nmb_run *run, const nmb__arch *a)
 {
   int64_t n = 2 * a->hidden * a->hidden + 3 * a->hidden;
+  if (a->layer[a->nlayer - 1].hyper)
+    return a->mtp * (n + window_layer(run, a));
   if (!*a->mtp_pattern)
     n += layer_params(run, a, (int)a->nlayer - 1);
   for (const char *s = a->mtp_pattern; *s; s++)
@@ -539,7 +573,8 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
   for (int i = 0; i < a->nlayer; i++) {
     int64_t grows;
     times[a->distinct[i]]++;
-    p->state_elements += nmb__state_elements(&a->layer[i].mixer);
+    p->state_elements +=
+        nmb__state_elements(&a->layer[i].mixer) + pool_elements(&a->layer[i].attn);
     p->kv_elements += kv_elements(&a->layer[i], &grows);
     p->kv_elements_unwindowed += grows;
   }
@@ -560,12 +595,14 @@ nmb__arch_params(nmb_run *run, const nmb__arch *a, nmb__params *p)
 /* ------------------------------------------------------------------- step */
 /* What the program decides for one layer. */
 typedef struct setting {
+  nmb_run *run;
   const nmb_prog *p; /* NULL: stored formats */
   nmb_id block;
   const nmb_routing *routing;
   bool absorbed;
   nmb_step_spec spec;
   double reached; /* experts, without a routing */
+  int64_t pools;  /* of positions of a sequence, that the step completes */
 } setting;
 
 static nmb__format
@@ -606,7 +643,7 @@ touched(const setting *s, const nmb__piece *v, nmb__format f)
     return (T < v->rows ? T : v->rows) * nmb_bytes(f.dtype, f.group, v->cols);
   if (v->use == NMB__USE_ROUTED || v->use == NMB__USE_ROUTED_VECTOR)
     return (int64_t)(s->reached * (double)one + 0.5);
-  return one;
+  return nmb_bytes(f.dtype, f.group, v->rows * v->cols * v->copies);
 }
 
 static void
@@ -616,7 +653,7 @@ step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t
   for (int i = 0; i < n; i++) {
     const nmb__format f = format_of(s, v[i].name, v[i].format);
     const double one = (double)v[i].rows * (double)v[i].cols;
-    if (v[i].use == NMB__USE_IDLE)
+    if (v[i].use == NMB__USE_IDLE || (v[i].use == NMB__USE_POOL && !s->pools))
       continue;
     c->macs += (double)times * one * uses(s, &v[i], cached, topk);
     if (v[i].use != NMB__USE_BORROWED)
@@ -639,11 +676,58 @@ step_cache(const setting *s, const char *name, int64_t width, int64_t times,
   c->kv_bytes_written += times * nmb_bytes(f.dtype, f.group, B * s->spec.fresh * width);
 }
 
+/* Rows of several positions: all are read, the new ones are written; and of their
+ * projections what is kept, read where a row is made of them. */
+static void
+step_pool(const setting *s, const nmb__attn *t, const char *cache, const char *from,
+          int64_t d, int64_t times, nmb__counts *c)
+{
+  const int64_t context = s->spec.context, all = context + s->spec.fresh;
+  const int64_t before = context / t->compress, after = all / t->compress;
+  const int64_t n = t->index.heads ? 2 * d : d, B = s->spec.batch;
+  const int64_t first = (before - (t->index.heads && before > 0)) * t->compress;
+  const nmb__format f = format_of(s, cache, (nmb__format){NMB_DT_BF16, 0});
+  const int64_t bytes = nmb_bytes(f.dtype, f.group, B * after * d);
+  c->kv_bytes += times * bytes;
+  c->kv_bytes_read += times * bytes;
+  c->kv_bytes_written += times * nmb_bytes(f.dtype, f.group, B * (after - before) * d);
+  for (int i = 0; i < 2; i++) {
+    const char *name = nmb_format(s->run, "cache.%s.%s", from, i ? "gate" : "kv");
+    const nmb__format k = format_of(s, name, (nmb__format){NMB_DT_F32, 0});
+    const int64_t kept = nmb_bytes(k.dtype, k.group, B * (all - first) * n);
+    c->kv_bytes += times * kept;
+    c->kv_bytes_read += after > before ? times * kept : 0;
+    c->kv_bytes_written += times * nmb_bytes(k.dtype, k.group, B * s->spec.fresh * n);
+  }
+}
+
+/* DeepSeek-V4: a window, and pools of older positions. */
+static void
+step_pooled(const setting *s, const nmb__attn *t, int64_t times, int64_t cached,
+            nmb__counts *c)
+{
+  const int64_t pools =
+      t->compress ? (s->spec.context + s->spec.fresh) / t->compress : 0;
+  const double T = (double)(s->spec.batch * s->spec.fresh), all = (double)times * T;
+  c->macs += all * (double)t->heads * (double)(cached + pools) * (double)(2 * t->dk);
+  step_cache(s, "cache.kv", t->dk, times, cached, c);
+  if (t->compress)
+    step_pool(s, t, "cache.pool", "pool", t->dk, times, c);
+  if (!t->index.heads)
+    return;
+  c->macs += all * (double)pools * (double)(t->index.heads * t->index.width);
+  step_pool(s, t, "cache.index", "index.pool", t->index.width, times, c);
+}
+
 static void
 step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cached,
                nmb__counts *c)
 {
   int64_t score = t->dk, value = t->dv;
+  if (t->latent) {
+    step_pooled(s, t, times, cached, c);
+    return;
+  }
   if (t->mla && s->absorbed) {
     score = t->kv_rank + t->d_rope;
     value = t->kv_rank;
@@ -740,6 +824,8 @@ step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
       decisions(s);
     else if (l->moe.experts)
       s->reached = expected(&l->moe, (double)(s->spec.batch * s->spec.fresh));
+    const int64_t every = l->attn.compress ? l->attn.compress : 1;
+    s->pools = all / every - s->spec.context / every;
     const int n = nmb__pieces(run, a, d, &v);
     step_pieces(s, v, n, times[d], seen, l->moe.topk, c);
     if (l->attn.heads)
@@ -751,7 +837,7 @@ step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
 void
 nmb__arch_counts(nmb_run *run, const nmb__arch *a, const nmb_prog *p, nmb__counts *c)
 {
-  setting s = {.p = p, .spec = p->spec};
+  setting s = {.run = run, .p = p, .spec = p->spec};
   *c = (nmb__counts){0};
   step_ends(run, a, &s, c);
   step_layers(run, a, &s, c);
@@ -760,7 +846,7 @@ nmb__arch_counts(nmb_run *run, const nmb__arch *a, const nmb_prog *p, nmb__count
 nmb_status
 nmb__arch_step(nmb_run *run, const nmb__arch *a, nmb_step_spec spec, nmb__counts *c)
 {
-  setting s = {.spec = spec, .absorbed = spec.phase == NMB_DECODE};
+  setting s = {.run = run, .spec = spec, .absorbed = spec.phase == NMB_DECODE};
   *c = (nmb__counts){0};
   NMB_TRY(nmb__step_check(run, a, spec));
   step_ends(run, a, &s, c);

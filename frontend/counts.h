@@ -32,6 +32,7 @@ typedef enum nmb__use {
   NMB__USE_IDLE,         /* in the file, but nothing reads it */
   NMB__USE_LENT,         /* a vector that other blocks read: here a parameter only */
   NMB__USE_BORROWED,     /* that of another block: no parameter */
+  NMB__USE_POOL,         /* a vector, in steps that complete a pool of positions */
   NMB__USE_VECTOR,       /* added or multiplied, no matrix product */
   NMB__USE_ROUTED_VECTOR /* one vector per expert */
 } nmb__use;

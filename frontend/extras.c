@@ -121,15 +121,72 @@ index_resolve(const builder *b, int64_t layer, nmb__index *x)
   return index_own(b, layer, &x->own);
 }
 
-/* DeepSeek-V4: one latent key per position, pooled by `compress`. */
+/* Layers with pools have a theta of their own and the scaling, those without have neither
+ * (the configuration class in transformers, and the report's code, which leaves YaRN's
+ * factor on cosine and sine out).  Written by kind, each kind has its own object. */
+static nmb_status
+latent_rope(const builder *b, nmb__attn *t)
+{
+  const json_t *j = J(b, ROPE_SCALING);
+  const bool by_kind = json_object_get(j, "main") || json_object_get(j, "compress");
+  const double theta = t->compress ? R(b, COMPRESS_THETA) : R(b, THETA);
+  const int64_t width = I(b, D_ROPE)
+                            ? I(b, D_ROPE)
+                            : (int64_t)(R(b, ROTARY_FACTOR) * (double)t->dk);
+  double score;
+  NMB_TRY(nmb__rope_resolve(b, by_kind ? t->dk : width, t->compress > 0, &t->rope, &score));
+  if (!by_kind) {
+    t->rope.dims = t->rope.live = width;
+    t->rope.theta = theta;
+  }
+  if (!by_kind && !t->compress)
+    t->rope.kind = NMB__ROPE_PLAIN;
+  if (!json_object_get(by_kind ? json_object_get(j, "compress") : j, "attention_factor"))
+    t->rope.attention = t->rope.attention_short = 1;
+  if (t->rope.dims > t->dk || t->rope.dims % 2)
+    return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_D_ROPE),
+                    "%ld of %ld dimensions rotate, expected an even number of them",
+                    (long)t->rope.dims, (long)t->dk);
+  return NMB_OK;
+}
+
+/* DeepSeek-V4: one latent key per position, pooled by `compress`.  Pools of 4 overlap and
+ * have an indexer, in the list of numbers as in the words that stand for them. */
+static nmb_status
+compress_of(const builder *b, int64_t layer, int64_t *every, bool *indexed)
+{
+  static const char *const words[] = {"compressed_sparse_attention",
+                                      "heavily_compressed_attention"};
+  const json_t *v = json_array_get(J(b, COMPRESS), (size_t)layer);
+  *indexed = json_integer_value(v) == 4;
+  if (J(b, COMPRESS)) {
+    *every = json_integer_value(v);
+    if (json_is_integer(v) && *every >= 0 && *every <= 65536)
+      return NMB_OK;
+    return bad_at(b, NMB__F_COMPRESS, nmb_format(b->run, "%ld", (long)layer), v,
+                  "a whole number from 0 to 65536");
+  }
+  int kind = layer < 2 || layer % 2 == 0; /* of the configuration class */
+  if (J(b, LAYER_TYPES)) {
+    NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+    const char *s = json_string_value(v);
+    kind = s && !strcmp(s, words[0]) ? 0 : s && !strcmp(s, words[1]) ? 1 : NMB_NONE;
+  }
+  *indexed = kind == 0;
+  *every = kind == 0 ? 4 : kind == 1 ? 128 : 0;
+  v = kind == NMB_NONE ? NULL : json_object_get(J(b, COMPRESS_RATES), words[kind]);
+  if (v)
+    *every = json_integer_value(v);
+  if (v && (!json_is_integer(v) || *every < 2 || *every > 65536))
+    return bad_at(b, NMB__F_COMPRESS_RATES, words[kind], v, "a whole number from 2");
+  return NMB_OK;
+}
+
 static nmb_status
 compress_resolve(const builder *b, int64_t layer, nmb__attn *t)
 {
-  const json_t *v = json_array_get(J(b, COMPRESS), (size_t)layer);
-  t->compress = json_integer_value(v);
-  if (!json_is_integer(v) || t->compress < 0 || t->compress > 65536)
-    return bad_at(b, NMB__F_COMPRESS, nmb_format(b->run, "%ld", (long)layer), v,
-                  "a whole number from 0 to 65536");
+  bool indexed;
+  NMB_TRY(compress_of(b, layer, &t->compress, &indexed));
   t->latent = 1;
   t->q_rank = I(b, Q_RANK);
   t->o_groups = I(b, O_GROUPS);
@@ -141,9 +198,9 @@ compress_resolve(const builder *b, int64_t layer, nmb__attn *t)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_O_GROUPS),
                     "%s is %ld, expected a divisor of the %ld heads over 1 key head",
                     nmb__spelled(b, NMB__F_O_GROUPS), (long)t->o_groups, (long)t->heads);
-  if (t->compress == 0 || t->compress >= 16) /* only the fine pools are indexed */
+  if (!indexed)
     t->index = (nmb__index){0};
-  return NMB_OK;
+  return latent_rope(b, t);
 }
 
 /* ------------------------------------------------------------ shared caches */
@@ -171,7 +228,7 @@ nmb__attn_extras(const builder *b, int64_t layer, nmb__attn *t)
   t->v_norm = I(b, V_NORM);
   t->k_eq_v = I(b, K_EQ_V) && !t->window;
   NMB_TRY(index_resolve(b, layer, &t->index));
-  if (J(b, COMPRESS))
+  if (J(b, COMPRESS) || I(b, O_GROUPS))
     NMB_TRY(compress_resolve(b, layer, t));
   return shared_resolve(b, layer, t);
 }

@@ -546,8 +546,10 @@ nmb__quant_resolve(nmb_run *run, const nmb__config *c, nmb_loc file, nmb__arch *
   NMB_TRY(plain_format(c, run, file, &plain));
   a->embed = a->head = a->final_norm = plain;
   for (int i = 0; i < a->nlayer; i++)
-    for (int k = 0; k < NMB__NCLASS; k++) /* selection biases are stored in fp32 */
-      layer[i].dtype[k] = k == NMB__W_SELECT ? NMB_DT_F32
+    for (int k = 0; k < NMB__NCLASS; k++) /* selection biases are stored in
+                                           fp32, and what mixes streams */
+      layer[i].dtype[k] = k == NMB__W_SELECT || (k == NMB__W_STREAM && layer[i].hyper)
+                              ? NMB_DT_F32
                           : k == NMB__W_HASH ? NMB_DT_I32
                                              : (int64_t)plain.dtype;
   const nmb__setting *s = &c->set[NMB__F_QUANT];

@@ -64,6 +64,12 @@ passes_of(const nmb_prog *p, const nmb_engine *e, nmb_id id)
     const double k = (double)nmb_op_space(p, id).k;
     return (passes){k * (double)(3 + nmb_op_int(op, "delta", 0)), 0, 0, 0};
   }
+  case NMB_OP_POOL: { /* a softmax over the places of a row, then as mix */
+    const nmb_tensor *bias = &p->tensor[op->in[2]], *y = &p->tensor[op->out[0]];
+    const double places =
+        (double)nmb_tensor_count(bias) / (double)y->dim[y->rank - 1];
+    return (passes){2 * places, places, 0, 0};
+  }
   case NMB_OP_MIX: return (passes){(double)nmb_op_int(op, "streams", 1), 0, 0, 0};
   case NMB_OP_DOT: return (passes){(double)nmb_tensor_count(&p->tensor[op->in[1]]), 0, 0, 0};
   case NMB_OP_COMBINE: return (passes){(double)p->tensor[op->in[1]].dim[1], 0, 0, 0};

@@ -157,20 +157,44 @@ nmb__eval_qk(const nmb__opctx *c)
 /* ------------------------------------------------------------------ softmax */
 typedef struct mask {
   int64_t S, fresh, window, chunk, first; /* first: position of key 0 in its sequence */
+  int64_t every; /* positions that a key stands for; 0: one */
+  int64_t pooled; /* keys after the S that are such ones (softmax) */
+  int64_t context;
 } mask;
 
 static mask
 mask_of(const nmb__opctx *c, int64_t S)
 {
   const nmb_step_spec *w = &c->p->spec;
-  return (mask){S, nmb_op_int(c->op, "new", 1), nmb_op_int(c->op, "window", 0),
-                nmb_op_int(c->op, "chunk", 0), w->context + w->fresh - S};
+  const int64_t every = nmb_op_int(c->op, "every", 0),
+                pooled = nmb_op_int(c->op, "pooled", 0);
+  const int64_t one = S - pooled;
+  return (mask){one,
+                nmb_op_int(c->op, "new", 1),
+                nmb_op_int(c->op, "window", 0),
+                nmb_op_int(c->op, "chunk", 0),
+                every && !pooled ? 0 : w->context + w->fresh - one,
+                every,
+                pooled,
+                w->context};
+}
+
+/* Keys of several positions that new token t sees: those that are whole. */
+static int64_t
+whole(const mask *k, int64_t t)
+{
+  return (k->context + t + 1) / k->every;
 }
 
 /* The keys [*lo,*hi) that new token t sees. */
 static void
 visible(const mask *k, int64_t t, int64_t *lo, int64_t *hi)
 {
+  if (k->every && !k->pooled) {
+    *lo = 0;
+    *hi = whole(k, t);
+    return;
+  }
   *hi = k->S - k->fresh + t + 1;
   *lo = k->window > 0 && *hi > k->window ? *hi - k->window : 0;
   if (k->chunk > 0) {
@@ -185,20 +209,19 @@ softmax_row(const mask *k, int64_t t, const float *sink, const float *x, float *
 {
   int64_t lo, hi;
   visible(k, t, &lo, &hi);
+  const int64_t end = k->S + k->pooled, more = k->pooled ? k->S + whole(k, t) : end;
   double top = sink ? (double)*sink : (double)x[lo], sum = 0;
-  for (int64_t s = lo; s < hi; s++)
-    if ((double)x[s] > top || isnan(x[s])) /* so that poison spreads */
+#define SEEN(s) (((s) >= lo && (s) < hi) || ((s) >= k->S && (s) < more))
+  for (int64_t s = lo; s < more; s++)
+    if (SEEN(s) && ((double)x[s] > top || isnan(x[s]))) /* so that poison spreads */
       top = (double)x[s];
-  for (int64_t s = lo; s < hi; s++)
-    sum += exp((double)x[s] - top);
+  for (int64_t s = lo; s < more; s++)
+    sum += SEEN(s) ? exp((double)x[s] - top) : 0;
   if (sink)
     sum += exp((double)*sink - top);
-  for (int64_t s = lo; s < hi; s++)
-    y[s] = (float)(exp((double)x[s] - top) / sum);
-  for (int64_t s = 0; s < lo; s++)
-    y[s] = 0;
-  for (int64_t s = hi; s < k->S; s++)
-    y[s] = 0;
+  for (int64_t s = 0; s < end; s++)
+    y[s] = SEEN(s) ? (float)(exp((double)x[s] - top) / sum) : 0;
+#undef SEEN
 }
 
 /* Sinks are by query head; a unit has g / new heads, and a sequence all of them. */
@@ -305,6 +328,44 @@ nmb__eval_pick(const nmb__opctx *c)
     pick_row(&p, r / apart % p.k.fresh, nmb__in(c, 0) + r * p.heads * S,
              w ? w + r * p.heads : NULL, nmb__out(c) + r * S);
   free(p.all);
+  return NMB_OK;
+}
+
+/* ------------------------------------------------------- rows of many positions */
+/* One component of row j of sequence b: softmax over its places of gate + bias, by
+ * values.  Columns [0, d) of the positions before take part if there are 2d. */
+static float
+pool_one(const nmb__opctx *c, int64_t b, int64_t j, int64_t e)
+{
+  const nmb_tensor *kv = c->in[0], *bias = c->in[2];
+  const int64_t every = bias->dim[0], N = bias->dim[1], d = c->out[0]->dim[2];
+  const int64_t S = kv->dim[1], first = c->p->spec.context + c->p->spec.fresh - S;
+  const int64_t lo = N > d && j > 0 ? (j - 1) * every : j * every;
+  double top = -INFINITY, sum = 0, y = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t s = lo; s < (j + 1) * every; s++) {
+      const int64_t column = s >= j * every ? N - d + e : e;
+      const int64_t at = (b * S + s - first) * N + column;
+      const double g = (double)nmb__in(c, 1)[at] +
+                       (double)nmb__in(c, 2)[s % every * N + column];
+      if (pass == 0) {
+        top = g > top || isnan(g) ? g : top;
+        continue;
+      }
+      sum += exp(g - top);
+      y += exp(g - top) * (double)nmb__in(c, 0)[at];
+    }
+  return (float)(y / sum);
+}
+
+nmb_status
+nmb__eval_pool(const nmb__opctx *c)
+{
+  const int64_t every = c->in[2]->dim[0], before = c->p->spec.context / every;
+  const int64_t each = c->s.m / c->in[0]->dim[0];
+  for (int64_t r = c->t.m0; r < c->t.m1; r++)
+    for (int64_t e = c->t.n0; e < c->t.n1; e++)
+      nmb__out(c)[r * c->s.n + e] = pool_one(c, r / each, before + r % each, e);
   return NMB_OK;
 }
 

@@ -34,13 +34,13 @@ scores(const nmb__opctx *c, chooser *k)
       k->score[e] = exp(z - top) / sum;
     else if (!strcmp(kind, "sigmoid"))
       k->score[e] = 1 / (1 + exp(-z));
-    else if (!strcmp(kind, "sqrt-softplus"))
+    else if (!strcmp(kind, "sqrtsoftplus"))
       k->score[e] = sqrt(z > 30 ? z : log1p(exp(z)));
     else if (!strcmp(kind, "topk-softmax") || !strcmp(kind, "sparsemixer"))
       k->score[e] = z;
     else
       return nmb_fail(c->run, NMB_UNSUPPORTED, c->op->loc,
-                      "topk: found score %s, expected softmax, sigmoid, sqrt-softplus, "
+                      "topk: found score %s, expected softmax, sigmoid, sqrtsoftplus, "
                       "topk-softmax or sparsemixer",
                       kind);
     k->order[e] = k->score[e];
@@ -142,6 +142,15 @@ weigh(const chooser *k, const float *factor, const int32_t *idx, float *w)
                    (renorm ? v[j] / (sum > 0 ? sum : 1) : v[j]));
 }
 
+/* What the table has for the token, if it is an expert. */
+static int
+listed(const nmb__opctx *c, int64_t t, int j)
+{
+  const int64_t rows = c->in[2]->dim[0], n = c->in[2]->dim[1], id = nmb__ids(c, 1)[t];
+  const float e = id >= 0 && id < rows ? nmb__in(c, 2)[id * n + j] : -1;
+  return e >= 0 && e < (float)c->r->experts ? (int)e : NMB_NONE;
+}
+
 nmb_status
 nmb__eval_topk(const nmb__opctx *c)
 {
@@ -156,7 +165,8 @@ nmb__eval_topk(const nmb__opctx *c)
   k.out = NMB_NEW(c->run, bool, E);
   const bool factors = nmb_op_int(c->op, "factors", 0) != 0;
   const float *factor = factors ? nmb__in(c, c->op->nin - 1) : NULL;
-  const float *bias = c->op->nin - factors > 1 ? nmb__in(c, 1) : NULL;
+  const bool table = nmb_op_int(c->op, "table", 0) != 0;
+  const float *bias = c->op->nin - factors > 1 && !table ? nmb__in(c, 1) : NULL;
   for (int64_t t = c->t.m0; t < c->t.m1; t++) {
     int32_t *idx = (int32_t *)c->v->out[1] + t * n;
     for (int e = 0; e < E; e++)
@@ -167,7 +177,9 @@ nmb__eval_topk(const nmb__opctx *c)
     memset(k.out, 0, (size_t)E * sizeof *k.out);
     groups_drop(&k);
     for (int j = 0; j < n; j++) {
-      int e = c->v->by_table ? c->r->expert[t * n + j] : best(&k, k.order, 0, E);
+      int e = c->v->by_table ? c->r->expert[t * n + j]
+              : table        ? listed(c, t, j)
+                             : best(&k, k.order, 0, E);
       for (int i = 0; e == NMB_NONE && i < E; i++) /* fewer are left than wanted */
         if (!k.out[i])
           e = i;

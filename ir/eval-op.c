@@ -268,9 +268,26 @@ eval_split(const nmb__opctx *c)
   return NMB_OK;
 }
 
+/* Scores: the rows of a unit one by one. */
+static nmb_status
+concat_scores(const nmb__opctx *c)
+{
+  const int64_t n = c->out[0]->dim[2], first = c->in[0]->dim[2], rest = n - first;
+  for (int64_t i = c->t.m0; i < c->t.m1; i++)
+    for (int64_t j = c->t.n0; j < c->t.n1; j++) {
+      const int64_t row = i * (c->s.n / n) + j / n, column = j % n;
+      nmb__out(c)[i * c->s.n + j] = column < first
+                                        ? nmb__in(c, 0)[row * first + column]
+                                        : nmb__in(c, 1)[row * rest + column - first];
+    }
+  return NMB_OK;
+}
+
 static nmb_status
 eval_concat(const nmb__opctx *c)
 {
+  if (c->out[0]->rank == 3)
+    return concat_scores(c);
   const int64_t first = nmb_tensor_count(c->in[0]) / c->s.m, n = c->s.n, rest = n - first;
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t j = c->t.n0; j < c->t.n1; j++)
@@ -517,6 +534,7 @@ static nmb_status (*const eval_op[NMB_NOP])(const nmb__opctx *) = {
     [NMB_OP_CONCAT] = eval_concat,
     [NMB_OP_MIX] = eval_mix,
     [NMB_OP_DOT] = eval_dot,
+    [NMB_OP_POOL] = nmb__eval_pool,
 };
 
 nmb_status

@@ -40,6 +40,7 @@ nmb_status nmb__eval_glinear(const nmb__opctx *);
 nmb_status nmb__eval_qk(const nmb__opctx *);
 nmb_status nmb__eval_softmax(const nmb__opctx *);
 nmb_status nmb__eval_pick(const nmb__opctx *);
+nmb_status nmb__eval_pool(const nmb__opctx *);
 nmb_status nmb__eval_pv(const nmb__opctx *);
 nmb_status nmb__eval_attention(const nmb__opctx *);
 nmb_status nmb__eval_topk(const nmb__opctx *);

@@ -116,6 +116,30 @@ find_drawing(const nmb_prog *p, nmb_id tensor)
   return (drawing){.deviation = 1};
 }
 
+/* Rows of distinct experts, if the tensor is a table of them. */
+static bool
+draw_table(const nmb_prog *p, nmb_id tensor, uint64_t key, float *out)
+{
+  const nmb_tensor *t = &p->tensor[tensor];
+  const nmb_block *b = &p->block[t->block];
+  for (int i = 0; i < b->nop; i++) {
+    const nmb_op *o = &p->op[b->op[i]];
+    if (o->code != NMB_OP_TOPK || !nmb_op_int(o, "table", 0) || o->in[2] != tensor)
+      continue;
+    const int64_t E = p->routing[nmb_op_int(o, "routing", 0)].experts, k = t->dim[1];
+    const int64_t steps = k > 1 ? (E - 1) / (k - 1) : 1;
+    for (int64_t r = 0; r < t->dim[0]; r++) {
+      const uint64_t u = mix(key ^ mix((uint64_t)r));
+      const int64_t first = (int64_t)(u % (uint64_t)E),
+                    step = 1 + (int64_t)(u / (uint64_t)E % (uint64_t)(steps > 0 ? steps : 1));
+      for (int64_t j = 0; j < k; j++)
+        out[r * k + j] = (float)((first + j * step) % E);
+    }
+    return true;
+  }
+  return false;
+}
+
 static nmb_status
 load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__place *at,
      float *out, const float **ready, bool *exact)
@@ -135,6 +159,8 @@ load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__plac
   }
   const uint64_t key = mix(nmb__hash(name, strlen(name)) ^ mix(*(const uint64_t *)self) ^
                            mix((uint64_t)position + 1));
+  if (draw_table(p, tensor, key, out))
+    return NMB_OK;
   for (int64_t i = 0, n = nmb_tensor_count(t); i < n; i++)
     out[i] = (float)draw(&d, key, i);
   return NMB_OK;

@@ -42,7 +42,7 @@ struct nmb__eval {
   shelf *kept_weights, *memory;
   int nbuffer;
   buffer *buffer; /* by tensor of the program at hand */
-  buffer hidden, pos, logits;
+  buffer hidden, logits;
   nmb_routing *route; /* by routing table: the choice made, if any */
   int nroute;
 };
@@ -117,7 +117,6 @@ nmb__eval_close(nmb__eval *e)
   free(e->memory);
   free(e->buffer);
   free(e->hidden.v);
-  free(e->pos.v);
   free(e->logits.v);
   free(e);
 }
@@ -362,6 +361,41 @@ nmb__invent(const nmb__place *at, const char *name, int64_t first, int64_t n, fl
   }
 }
 
+nmb__cache_rows
+nmb__cache_rows_of(const nmb_prog *p, nmb_id root)
+{
+  const nmb_block *b = &p->block[p->tensor[root].block];
+  int64_t every = 1;
+  for (int i = 0; i < b->nop; i++) {
+    const nmb_op *o = &p->op[b->op[i]];
+    const int cache = o->code == NMB_OP_KVAPPEND ? 0 : o->code == NMB_OP_QK ? 1 : NMB_NONE;
+    if (cache != NMB_NONE && nmb_op_int(o, "every", 0) > 0 &&
+        nmb_tensor_root(p, o->in[cache]) == root)
+      every = nmb_op_int(o, "every", 0);
+  }
+  const int64_t context = p->spec.context;
+  return (nmb__cache_rows){context / every, (context + p->spec.fresh) / every};
+}
+
+bool
+nmb__positions(const nmb_prog *p, const nmb_tensor *t, int32_t *out)
+{
+  const int64_t n = nmb_tensor_count(t), each = n / p->spec.batch;
+  int64_t every = 1;
+  if (!strncmp(t->name, "pos.", 4))
+    every = strtoll(t->name + 4, NULL, 10);
+  else if (strcmp(t->name, "pos") != 0)
+    return false;
+  if (every < 1 || n % p->spec.batch)
+    return false;
+  const int64_t before = p->spec.context / every;
+  if (each != (p->spec.context + p->spec.fresh) / every - before)
+    return false;
+  for (int64_t i = 0; i < n; i++)
+    out[i] = (int32_t)((before + i % each) * every);
+  return true;
+}
+
 /* The part of a cache's history that the step sees, with room for its new rows. */
 static nmb_status
 cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
@@ -369,7 +403,8 @@ cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
 {
   const nmb_tensor *t = &p->tensor[tensor];
   const int64_t B = t->dim[0], S = t->dim[1], len = nmb_tensor_count(t) / (B * S);
-  const int64_t end = p->spec.context + p->spec.fresh, first = end - S;
+  const nmb__cache_rows c = nmb__cache_rows_of(p, tensor);
+  const int64_t end = c.after, first = end - S;
   item *it = memory_of(e, at, t, B * len);
   if (it->count != B * len || first < 0)
     return nmb_fail(run, NMB_BADINPUT, t->loc,
@@ -377,15 +412,18 @@ cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
                     " elements, expected at most %" PRId64 " of %" PRId64,
                     p->block[t->block].name, t->name, S, B * len, end, it->count);
   history_grow(it, B, end, len);
+  if (c.before == 0) /* it has had nothing to hold */
+    it->seen = p->spec.context;
   if (e->o.invent && it->seen == 0 && p->spec.context > 0) {
-    const int64_t last = t->dim[t->rank - 1], n = p->spec.context;
+    const int64_t last = t->dim[t->rank - 1], n = c.before;
     for (int64_t b = 0; b < B; b++) {
       float *rows = it->own + b * it->cap * len;
       nmb__invent(at, t->name, b * n * len, n * len, rows);
       if (e->o.rounding == NMB__ROUND_STORED && nmb__format_has(t->dtype))
         nmb__round(t->dtype, t->group, 1, n * len / last, last, rows);
     }
-    it->rows = it->seen = n;
+    it->rows = n;
+    it->seen = p->spec.context;
   }
   NMB_TRY(continues(run, p, t, it->seen));
   if (B == 1) {
@@ -406,17 +444,18 @@ cache_keep(nmb__eval *e, const nmb_prog *p, nmb_id root, const nmb__place *at, f
 {
   const nmb_tensor *t = &p->tensor[root];
   const int64_t B = t->dim[0], S = t->dim[1], len = nmb_tensor_count(t) / (B * S);
-  const int64_t fresh = p->spec.fresh, last = t->dim[t->rank - 1];
+  const nmb__cache_rows c = nmb__cache_rows_of(p, root);
+  const int64_t fresh = c.after - c.before, last = t->dim[t->rank - 1];
   item *it = memory_of(e, at, t, B * len);
   for (int64_t b = 0; b < B; b++) {
     float *rows = v + (b * S + S - fresh) * len;
     if (e->o.rounding == NMB__ROUND_STORED && nmb__format_has(t->dtype))
       nmb__round(t->dtype, t->group, 1, fresh * len / last, last, rows);
     if (B > 1)
-      memcpy(it->own + (b * it->cap + p->spec.context) * len, rows,
+      memcpy(it->own + (b * it->cap + c.before) * len, rows,
              (size_t)(fresh * len) * sizeof *rows);
   }
-  it->rows = p->spec.context + fresh;
+  it->rows = c.after;
 }
 
 /* All caches and states have taken the step's tokens. */
@@ -450,12 +489,15 @@ input_get(stepper *s, nmb_id tensor, void **out)
     *out = (void *)(uintptr_t)w;
   } else if (!strcmp(t->name, "ids"))
     *out = (void *)(uintptr_t)s->ids;
-  else if (!strcmp(t->name, "pos"))
-    *out = s->e->pos.v;
-  else
+  else {
+    int32_t *pos = room(&s->e->buffer[tensor], (size_t)nmb_tensor_count(t) * sizeof *pos);
+    *out = pos;
+    if (nmb__positions(s->p, t, pos))
+      return NMB_OK;
     return nmb_fail(s->run, NMB_UNSUPPORTED, t->loc,
                     "block %s: found input %%%s, expected ids or pos",
                     s->p->block[t->block].name, t->name);
+  }
   return NMB_OK;
 }
 
@@ -584,16 +626,12 @@ run_block(stepper *s)
 static void
 prepare(nmb__eval *e, const nmb_prog *p)
 {
-  const nmb_step_spec *w = &p->spec;
   if (p->ntensor > e->nbuffer) {
     e->buffer = nmb__xrealloc(e->buffer, (size_t)p->ntensor, sizeof *e->buffer);
     memset(e->buffer + e->nbuffer, 0,
            (size_t)(p->ntensor - e->nbuffer) * sizeof *e->buffer);
     e->nbuffer = p->ntensor;
   }
-  int32_t *pos = room(&e->pos, (size_t)(w->batch * w->fresh) * sizeof *pos);
-  for (int64_t i = 0; i < w->batch * w->fresh; i++)
-    pos[i] = (int32_t)(w->context + i % w->fresh);
   routes_clear(e);
   if (p->nrouting > 0) {
     e->route = calloc((size_t)p->nrouting, sizeof *e->route);

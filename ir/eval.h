@@ -93,6 +93,16 @@ NMB_API nmb_status nmb__eval_step(nmb_run *, nmb__eval *, const nmb_prog *,
                                   const int32_t *ids, const float **logits, int64_t *rows,
                                   int64_t *columns);
 
+/* Rows of each sequence that a cache has before the step and after it: one for each
+ * position, or for every so many of them, as the ops over the cache say. */
+typedef struct nmb__cache_rows {
+  int64_t before, after;
+} nmb__cache_rows;
+nmb__cache_rows nmb__cache_rows_of(const nmb_prog *, nmb_id root);
+/* Values of an input of positions: "pos", those of the tokens; "pos.N", the first ones
+ * of the rows of N positions that the step completes.  False: it is none. */
+bool nmb__positions(const nmb_prog *, const nmb_tensor *, int32_t *out);
+
 /* Made-up numbers from -1 to 1 for elements [first, first + n) of a cache or state. */
 NMB_API void nmb__invent(const nmb__place *, const char *name, int64_t first, int64_t n,
                          float *out);

@@ -589,11 +589,11 @@ read_rows(nmb__frame *f, item *x, const nmb_operand *expected, int64_t n,
 }
 
 static nmb_status
-embed_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *t, char *v)
+table_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *t, char *v)
 {
   const nmb_op *o = &f->p->op[f->p->insn[x->insn].op];
-  const int32_t *ids = f->scratch[o->in[0]];
-  const int64_t n = t->m1 - t->m0, rows = f->p->tensor[o->in[1]].dim[0];
+  const int32_t *ids = f->scratch[o->in[x->full.arg - 1]];
+  const int64_t n = t->m1 - t->m0, rows = f->p->tensor[o->in[x->full.arg]].dim[0];
   int64_t *row = NMB_NEW(f->run, int64_t, n);
   for (int64_t i = 0; i < n; i++) {
     row[i] = ids[t->m0 + i] + nmb_op_int(o, "offset", 0);
@@ -601,8 +601,8 @@ embed_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *
       row[i] = nmb_op_int(o, "beyond", row[i]);
     if (row[i] < 0 || row[i] >= rows)
       return nmb_fail(f->run, NMB_BADINPUT, o->loc,
-                      "embed: found id %" PRId64 ", expected 0 to %" PRId64, row[i],
-                      rows - 1);
+                      "%s: found id %" PRId64 ", expected 0 to %" PRId64,
+                      nmb_op_get(o->code)->name, row[i], rows - 1);
   }
   return read_rows(f, x, expected, n, row, v);
 }
@@ -663,8 +663,9 @@ read_all(nmb__frame *f, plan *pl, const nmb_tile *t, const void **of)
       NMB_TRY(nmb__weight_place(f, x->o->slot));
     char *v = scratch(f, id);
     of[j] = v;
-    if (o->code == NMB_OP_EMBED && x->full.arg == 1)
-      NMB_TRY(embed_rows(f, x, &pl->expected[j], t, v));
+    const bool table = o->code == NMB_OP_TOPK && nmb_op_int(o, "table", 0);
+    if ((o->code == NMB_OP_EMBED && x->full.arg == 1) || (table && x->full.arg == 2))
+      NMB_TRY(table_rows(f, x, &pl->expected[j], t, v));
     else if (o->code == NMB_OP_COMBINE && x->full.arg == 0)
       NMB_TRY(expert_rows(f, x, &pl->expected[j], t, v));
     else

@@ -275,21 +275,22 @@ cache_give(nmb_run *run, nmb__func *s, nmb_id slot)
   const nmb_prog *p = f->p;
   const nmb_tensor *t = &p->tensor[p->slot[slot].tensor];
   const int64_t B = t->dim[0], S = t->dim[1], len = nmb_tensor_count(t) / (B * S);
-  const int64_t old = S - p->spec.fresh, first = p->spec.context - old;
+  const nmb__cache_rows c = nmb__cache_rows_of(p, p->slot[slot].tensor);
+  const int64_t old = S - (c.after - c.before), first = c.before - old;
   shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
   if (old == 0)
     return NMB_OK;
   if (s->o.invent && x->seen == 0) {
-    const int64_t n = p->spec.context;
-    cache_grow(x, B, len, n + p->spec.fresh);
+    const int64_t n = c.before;
+    cache_grow(x, B, len, c.after);
     for (int64_t b = 0; b < B; b++)
       nmb__invent(&f->at, t->name, b * n * len, n * len, x->value + b * x->cap * len);
     x->seen = n;
   }
-  if (x->seen < p->spec.context || x->count != B * len)
+  if (x->seen < c.before || x->count != B * len)
     return nmb_fail(run, NMB_BADINPUT, t->loc,
                     "block %s: %%%s has seen %" PRId64 " positions, expected %" PRId64,
-                    p->block[t->block].name, t->name, x->seen, p->spec.context);
+                    p->block[t->block].name, t->name, x->seen, c.before);
   for (int64_t b = 0; b < B; b++)
     NMB_TRY(nmb__slot_put(f, slot, b * S * len, old * len,
                           x->value + (b * x->cap + first) * len));
@@ -304,12 +305,15 @@ cache_take(nmb_run *run, nmb__func *s, nmb_id slot)
   const nmb_prog *p = f->p;
   const nmb_tensor *t = &p->tensor[p->slot[slot].tensor];
   const int64_t B = t->dim[0], S = t->dim[1], len = nmb_tensor_count(t) / (B * S);
-  const int64_t fresh = p->spec.fresh, context = p->spec.context, end = context + fresh;
+  const nmb__cache_rows c = nmb__cache_rows_of(p, p->slot[slot].tensor);
+  const int64_t fresh = c.after - c.before, end = c.after;
   shelf *x = shelf_get(&s->memory, memory_key(run, f, t));
   float *rows = NMB_NEW(run, float, fresh * len);
+  if (fresh == 0)
+    return NMB_OK;
   cache_grow(x, B, len, end);
   for (int64_t b = 0; b < B; b++) {
-    float *to = x->value + (b * x->cap + context) * len;
+    float *to = x->value + (b * x->cap + c.before) * len;
     NMB_TRY(nmb__slot_get(f, slot, (b * S + S - fresh) * len, fresh * len, rows));
     if (x->seen == end && memcmp(to, rows, (size_t)(fresh * len) * sizeof *rows) != 0)
       return nmb_fail(run, NMB_UNVERIFIED, t->loc,
@@ -389,22 +393,15 @@ input_give(nmb_run *run, nmb__func *s, nmb_id slot, const int32_t *ids)
                                NMB__ROUND_NONE, v));
     return nmb__slot_put(f, slot, 0, count, v);
   }
-  int32_t *pos = NMB_NEW(run, int32_t, n);
-  for (int64_t i = 0; i < n; i++)
-    pos[i] = (int32_t)(p->spec.context + i % p->spec.fresh);
-  const bool id = !strcmp(t->name, "ids");
-  if (t->dtype != NMB_DT_I32) { /* a constant of the model */
-    const int64_t count = nmb_tensor_count(t);
-    float *v = NMB_NEW(run, float, count);
-    NMB_TRY(nmb__weight_values(run, &s->weights, p, p->slot[slot].tensor, &f->at,
-                               NMB__ROUND_NONE, v));
-    return nmb__slot_put(f, slot, 0, count, v);
-  }
-  if ((!id && strcmp(t->name, "pos") != 0) || nmb_tensor_count(t) != n)
+  const int64_t count = nmb_tensor_count(t);
+  int32_t *pos = NMB_NEW(run, int32_t, count);
+  if (!strcmp(t->name, "ids") && count == n)
+    return nmb__slot_put(f, slot, 0, n, ids);
+  if (!nmb__positions(p, t, pos))
     return nmb_fail(run, NMB_UNSUPPORTED, t->loc,
                     "block %s: found input %%%s, expected ids or pos",
                     p->block[t->block].name, t->name);
-  return nmb__slot_put(f, slot, 0, n, id ? ids : pos);
+  return nmb__slot_put(f, slot, 0, count, pos);
 }
 
 /* Transient buffers hold nothing, but for the hidden state: what block `before` has

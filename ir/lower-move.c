@@ -61,6 +61,7 @@ made(const nmb_prog *p, const nmb__work *w, nmb_id id, nmb_id tensor, int device
   case NMB_OP_CONCAT:
   case NMB_OP_MIX:
   case NMB_OP_DOT:
+  case NMB_OP_POOL:
   case NMB_OP_COMBINE: return NMB__WHOLE;
   case NMB_OP_GLINEAR:
   case NMB_OP_EMBED: return NMB__PARTS;
@@ -109,6 +110,7 @@ nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
   case NMB_OP_PICK:
   case NMB_OP_MIX:
   case NMB_OP_DOT:
+  case NMB_OP_POOL:
   case NMB_OP_COMBINE: return true;
   case NMB_OP_HLINEAR: return s != NMB__HEADS;
   case NMB_OP_NORM: return s != NMB__HEADS || !even_heads(&p->tensor[o->out[0]], devices);

@@ -323,6 +323,20 @@ attention_operands(walker *k, nmb_insn *in, const opinfo *o)
          cache_part(k, in, o, 0, o->s.k, 0, o->s.n) && token_heads(k, in, o, 2, nk);
 }
 
+/* The row of `table` for each of the rows of the tile, wherever they are. */
+static bool
+table_rows(walker *k, nmb_insn *in, const opinfo *o, int i)
+{
+  const nmb_tile *t = &in->tile;
+  const nmb_tensor *x = &k->p->tensor[o->op->in[i]];
+  const int64_t rows = x->dim[0], n = x->dim[1], m = t->m1 - t->m0;
+  nmb_operand *w = operand(k, in, o->op->in[i], false, false);
+  if (k->region)
+    k->region[in->nopnd - 1] =
+        (nmb__region){o->op->in[i], i, n, 0, m < rows ? m : rows, 0, n};
+  return nmb__rect(k->p, o->op->in[i], n, 0, m < rows ? m : rows, 0, n, w);
+}
+
 /* Ops over rows and columns of alike values. */
 static bool
 plain_operands(walker *k, nmb_insn *in, const opinfo *o)
@@ -334,7 +348,10 @@ plain_operands(walker *k, nmb_insn *in, const opinfo *o)
     const nmb_tensor *x = &k->p->tensor[i < op->nin ? op->in[i] : op->out[i - op->nin]];
     const int64_t n = nmb_tensor_count(x), len = n / o->s.m;
     bool ok;
-    if (op->code == NMB_OP_TOPK && i > 0 && i < op->nin)
+    if (op->code == NMB_OP_TOPK && i == 2 && nmb_op_int(op, "table", 0))
+      ok = table_rows(k, in, o, i);
+    else if (op->code == NMB_OP_TOPK && i > 0 && i < op->nin &&
+             !nmb_op_int(op, "table", 0))
       ok = all_of(k, in, o, i); /* by expert */
     else if (n == all)
       ok = value(k, in, o, i, o->s.n, t->m0, t->m1, t->n0, t->n1);
@@ -355,17 +372,10 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
   const nmb_tile *t = &in->tile;
   const nmb_op *op = o->op;
   const nmb_tensor *x = &k->p->tensor[op->in[0]];
-  const int64_t n = o->s.n, m = t->m1 - t->m0;
-  if (op->code == NMB_OP_EMBED) { /* rows of the table wherever they are */
-    const int64_t rows = k->p->tensor[op->in[1]].dim[0];
-    nmb_operand *w;
-    bool ok = value(k, in, o, 0, 1, t->m0, t->m1, 0, 1);
-    w = operand(k, in, op->in[1], false, false);
-    if (k->region)
-      k->region[in->nopnd - 1] =
-          (nmb__region){op->in[1], 1, n, 0, m < rows ? m : rows, 0, n};
-    ok &= nmb__rect(k->p, op->in[1], n, 0, m < rows ? m : rows, 0, n, w);
-    return ok && value(k, in, o, 2, n, t->m0, t->m1, 0, n);
+  const int64_t n = o->s.n;
+  if (op->code == NMB_OP_EMBED) {
+    return value(k, in, o, 0, 1, t->m0, t->m1, 0, 1) && table_rows(k, in, o, 1) &&
+           value(k, in, o, 2, n, t->m0, t->m1, 0, n);
   }
   if (op->code == NMB_OP_PERMUTE)
     return value(k, in, o, 0, n, 0, nmb_tensor_count(x) / n, 0, n) &&
@@ -461,6 +471,15 @@ wkv_operands(walker *k, nmb_insn *in, const opinfo *o)
          value(k, in, o, 6, C * W, s0, s1, t->n0 * W, t->n1 * W);
 }
 
+/* Rows of many positions: of all that the caches hold. */
+static bool
+pool_operands(walker *k, nmb_insn *in, const opinfo *o)
+{
+  const nmb_tile *t = &in->tile;
+  return all_of(k, in, o, 0) && all_of(k, in, o, 1) && all_of(k, in, o, 2) &&
+         value(k, in, o, 3, o->s.n, t->m0, t->m1, t->n0, t->n1);
+}
+
 static bool
 operands(walker *k, nmb_insn *in, const opinfo *o)
 {
@@ -474,6 +493,7 @@ operands(walker *k, nmb_insn *in, const opinfo *o)
   case NMB_OP_CONV: return conv_operands(k, in, o);
   case NMB_OP_SCAN: return scan_operands(k, in, o);
   case NMB_OP_WKV: return wkv_operands(k, in, o);
+  case NMB_OP_POOL: return pool_operands(k, in, o);
   case NMB_OP_EMBED:
   case NMB_OP_PERMUTE:
   case NMB_OP_SELECT:

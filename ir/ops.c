@@ -260,6 +260,10 @@ nmb_op_vecs(const nmb_prog *p, nmb_id id, const nmb_tile *tile)
     each = o->nin > 1 ? 3 * p->tensor[o->in[1]].dim[1] + 1 : 2;
   if (o->code == NMB_OP_TOPK) /* reads all experts for each choice */
     each = p->tensor[o->in[0]].dim[p->tensor[o->in[0]].rank - 1];
+  if (o->code == NMB_OP_POOL) { /* a softmax over the places, a product and a sum */
+    const nmb_tensor *bias = &p->tensor[o->in[2]], *y = &p->tensor[o->out[0]];
+    each = 7 * nmb_tensor_count(bias) / y->dim[y->rank - 1];
+  }
   if (o->code == NMB_OP_MIX) /* a product and a sum for each stream */
     each = 2 * nmb_op_int(o, "streams", 1);
   if (o->code == NMB_OP_DOT)

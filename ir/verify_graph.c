@@ -479,6 +479,14 @@ check_concat(const ctx *c)
 {
   const nmb_tensor *a = c->in[0], *b = c->in[1], *y = c->out[0];
   NMB_TRY(want(c, "rows of b", b->dim[0], a->dim[0]));
+  if (y->rank == 3) { /* scores */
+    NMB_TRY(want_rank(c, "a", a, 3));
+    NMB_TRY(want_rank(c, "b", b, 3));
+    NMB_TRY(want(c, "rows of a unit of b", b->dim[1], a->dim[1]));
+    NMB_TRY(want(c, "units of the output", y->dim[0], a->dim[0]));
+    NMB_TRY(want(c, "rows of a unit of the output", y->dim[1], a->dim[1]));
+    return want(c, "columns of the output", y->dim[2], a->dim[2] + b->dim[2]);
+  }
   NMB_TRY(want_rank(c, "the output", y, 2));
   return want_matrix(c, "the output", y, a->dim[0],
                      (nmb_tensor_count(a) + nmb_tensor_count(b)) / a->dim[0]);
@@ -549,10 +557,32 @@ check_pick(const ctx *c)
 }
 
 static nmb_status
+check_pool(const ctx *c)
+{
+  const nmb_tensor *kv = c->in[0], *bias = c->in[2], *y = c->out[0];
+  const nmb_step_spec *s = &c->p->spec;
+  NMB_TRY(want_rank(c, "the values", kv, 4));
+  NMB_TRY(want_rank(c, "the bias", bias, 2));
+  NMB_TRY(want_rank(c, "the output", y, 3));
+  const int64_t every = bias->dim[0], N = bias->dim[1], d = y->dim[2];
+  const int64_t before = s->context / every, after = (s->context + s->fresh) / every;
+  const int64_t first = s->context + s->fresh - kv->dim[1];
+  NMB_TRY(want_same(c, "the gates", c->in[1], kv));
+  NMB_TRY(want(c, "columns of the values", kv->dim[2] * kv->dim[3], N));
+  NMB_TRY(want(c, "columns of the output in halves", N == d ? 2 * d : N, 2 * d));
+  NMB_TRY(want(c, "heads of the output", y->dim[1], 1));
+  NMB_TRY(want(c, "rows of the output", y->dim[0], kv->dim[0] * (after - before)));
+  const int64_t from = (N > d && before > 0 ? before - 1 : before) * every;
+  return want_range(c, "the first position that is there", first, 0, from);
+}
+
+static nmb_status
 check_softmax(const ctx *c)
 {
   const nmb_tensor *s = c->in[0];
   NMB_TRY(want_rank(c, "the scores", s, 3));
+  NMB_TRY(want_int(c, "every", 0, INT32_MAX));
+  NMB_TRY(want_int(c, "pooled", 0, nmb_op_int(c->o, "every", 0) ? s->dim[2] - 1 : 0));
   NMB_TRY(want_int(c, "new", 1, s->dim[1]));
   if (c->o->nin > 1)
     NMB_TRY(want(c, "rows left over after an equal share for each head with a sink",
@@ -608,6 +638,15 @@ check_topk(const ctx *c)
   const nmb_routing *r;
   NMB_TRY(want_routing(c, &r));
   NMB_TRY(want_matrix(c, "the logits", c->in[0], r->ntoken, r->experts));
+  if (nmb_op_int(c->o, "table", 0)) {
+    NMB_TRY(want(c, "inputs beside a table", c->o->nin, 3));
+    NMB_TRY(want_int32(c, "the ids", c->in[1]));
+    NMB_TRY(want_int32(c, "the table", c->in[2]));
+    NMB_TRY(want(c, "ids", nmb_tensor_count(c->in[1]), r->ntoken));
+    NMB_TRY(want_rank(c, "the table", c->in[2], 2));
+    NMB_TRY(want(c, "experts of a row of the table", c->in[2]->dim[1], r->topk));
+    return want_choice(c, r, c->out[0], c->out[1]);
+  }
   NMB_TRY(want_int(c, "factors", 0, c->o->nin > 1));
   NMB_TRY(want_range(c, "inputs", c->o->nin, 1, 2 + nmb_op_int(c->o, "factors", 0)));
   for (int i = 1; i < c->o->nin; i++)
@@ -680,6 +719,7 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_SCAN] = check_scan,     [NMB_OP_WKV] = check_wkv,
     [NMB_OP_CONCAT] = check_concat,
     [NMB_OP_MIX] = check_mix,         [NMB_OP_DOT] = check_dot,
+    [NMB_OP_POOL] = check_pool,
 };
 
 /* ------------------------------------------------------------------ tensors */
@@ -844,7 +884,8 @@ check_formats(const ctx *c)
         (code == NMB_OP_EMBED && i == 0) || (code == NMB_OP_ROPE && i == 1) ||
         (code == NMB_OP_PERMUTE && i == 1) ||
         (code == NMB_OP_COMBINE && i == c->o->nin - 1) ||
-        (code == NMB_OP_MOE && i == 2);
+        (code == NMB_OP_MOE && i == 2) ||
+        (code == NMB_OP_TOPK && i > 0 && nmb_op_int(c->o, "table", 0));
     if (!index)
       NMB_TRY(want_number(c, "an input", c->in[i]));
   }

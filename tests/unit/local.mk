@@ -184,6 +184,7 @@ EXTRA_DIST += tests/data/tiny/bitnet.json \
   tests/data/tiny/deepseek_v2_lite.json \
   tests/data/tiny/deepseek_v3.json \
   tests/data/tiny/deepseek_v32.json \
+  tests/data/tiny/deepseek_v4.json \
   tests/data/tiny/glm5.json \
   tests/data/tiny/falcon.json \
   tests/data/tiny/falcon_h1.json \

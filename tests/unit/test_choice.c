@@ -63,7 +63,7 @@ score(const char *kind, const float *z, int e)
   double sum = 0;
   if (!strcmp(kind, "sigmoid"))
     return 0.5 + 0.5 * tanh((double)z[e] / 2);
-  if (!strcmp(kind, "sqrt-softplus"))
+  if (!strcmp(kind, "sqrtsoftplus"))
     return pow(log(1 + exp((double)z[e])), 0.5);
   if (!strcmp(kind, "topk-softmax"))
     return (double)z[e];
@@ -137,7 +137,7 @@ test_topk(void)
   check_topk((router){"softmax", false, false, 16, 3, 2, 1, false}); /* as DeepSeek-V2 */
   check_topk((router){"sigmoid", true, true, 2.5, 4, 2, 2, false});  /* as DeepSeek-V3 */
   check_topk((router){"sigmoid", true, false, 1, 6, 3, 2, false});
-  check_topk((router){"sqrt-softplus", true, true, 1.5, 0, 0, 1, false});
+  check_topk((router){"sqrtsoftplus", true, true, 1.5, 0, 0, 1, false});
   check_topk((router){"topk-softmax", false, false, 1, 0, 0, 1, false});
 }
 
