@@ -14,7 +14,7 @@ static const char *const act_names[NMB__NACT] = {"silu", "gelu",  "gelu-tanh",
 static const char *const score_names[NMB__NSCORE] = {
     "softmax", "sigmoid", "topk-softmax", "sparsemixer", "sqrtsoftplus"};
 static const char *const norm_names[] = {"none", "rms", "layer", "layer-nobias",
-                                         "layer-unit"};
+                                         "layer-unit", "rms-unit"};
 static const char *const place_names[] = {"pre", "post", "sandwich", "parallel",
                                           "parallel2", "after", "input"};
 static const char *const qk_names[] = {"none", "head", "full", "unit",
@@ -109,10 +109,9 @@ mla_resolve(const builder *b, nmb__attn *t)
   NMB_TRY(nmb__need(b, NMB__F_KV_RANK));
   NMB_TRY(nmb__need(b, NMB__F_D_NOPE));
   NMB_TRY(nmb__need(b, NMB__F_D_ROPE));
-  NMB_TRY(nmb__need(b, NMB__F_V_DIM));
   t->kv_heads = t->heads; /* the file's number of key heads is not used */
   t->dk = t->d_nope + t->d_rope;
-  t->dv = I(b, V_DIM);
+  t->dv = I(b, V_DIM) ? I(b, V_DIM) : I(b, HIDDEN) / t->heads;
   return NMB_OK;
 }
 
@@ -175,6 +174,8 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   heads_resolve(b, window, t);
   if (I(b, MLA))
     NMB_TRY(mla_resolve(b, t));
+  else if (I(b, Q_FACTORED))
+    t->q_rank = I(b, Q_RANK);
   if (t->heads % t->kv_heads)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_KV_HEADS),
                     "%s is %ld, expected a divisor of the %ld query heads",
@@ -330,7 +331,16 @@ attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
   const bool global_nope =
       I(b, NOPE_GLOBAL) && !local && (I(b, WINDOW) || I(b, CHUNK));
   NMB_TRY(attn_resolve(b, local, nope || global_nope, t));
-  t->gate = I(b, ATTN_GATE);
+  t->gate = I(b, ATTN_GATE) && !json_is_false(J(b, ATTN_GATE_KIND));
+  t->gate_heads = t->gate && I(b, HEAD_GATE);
+  const char *kind = json_string_value(J(b, ATTN_GATE_KIND));
+  if (kind && !strcmp(kind, "per-element"))
+    t->gate_heads = 0;
+  else if (kind && strcmp(kind, "per-head"))
+    return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_ATTN_GATE_KIND),
+                    "%s is '%s', expected true, per-head or per-element",
+                    nmb__spelled(b, NMB__F_ATTN_GATE_KIND), kind);
+  t->diff = I(b, ATTN_DIFF);
   return nmb__attn_extras(b, layer, t);
 }
 
@@ -342,6 +352,19 @@ routed(const builder *b, int64_t layer, bool *out)
   const int64_t last = I(b, MOE_LAST);
   *out = I(b, EXPERTS) > 0 && layer >= I(b, DENSE_FIRST) && (last < 0 || layer <= last) &&
          layer % every == (off < 0 ? every - 1 : off % every);
+  const char *words = S(b, MOE_WORDS);
+  if (*words) {
+    *out = false;
+    for (char *end; *words; words = *end ? end + 1 : end) {
+      *out |= strtol(words, &end, 10) == layer && end > words;
+      if (end == words || (*end && *end != ','))
+        return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MOE_WORDS),
+                        "%s: found '%.20s', expected numbers of layers with commas",
+                        nmb__spelled(b, NMB__F_MOE_WORDS), words);
+    }
+    *out &= I(b, EXPERTS) > 0;
+    return NMB_OK;
+  }
   const json_t *numbers = J(b, MOE_NUMBERS);
   if (numbers)
     *out = false;
@@ -398,6 +421,7 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
   int64_t method;
   m->experts = I(b, EXPERTS);
   m->topk = I(b, TOPK);
+  m->zero = I(b, ZERO_EXPERTS);
   NMB_TRY(nmb__choose(b, NMB__F_ROUTER, score_names, NMB__NSCORE, &m->score));
   NMB_TRY(nmb__choose(b, NMB__F_TOPK_METHOD, methods, 3, &method));
   m->groups = method == 0 ? 1 : I(b, GROUPS);
@@ -431,6 +455,22 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
 }
 
 /* ------------------------------------------------------------------ whole */
+static nmb_status
+heads_list(builder *b, int64_t layer)
+{
+  const json_t *v = NULL;
+  if (!J(b, HEADS_LIST))
+    return NMB_OK;
+  NMB_TRY(nmb__list_at(b, NMB__F_HEADS_LIST, layer, &v));
+  I(b, HEADS) = json_integer_value(v);
+  if (json_is_integer(v) && I(b, HEADS) >= 1 && I(b, HEADS) <= 65536)
+    return NMB_OK;
+  return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_HEADS_LIST),
+                  "%s.%ld: found %s, expected a number of heads",
+                  nmb__spelled(b, NMB__F_HEADS_LIST), (long)layer,
+                  nmb__json_show(b->run, v));
+}
+
 /* Settings given as one number per layer take that of the layer at hand. */
 static nmb_status
 layer_lists(builder *b, int64_t layer)
@@ -490,19 +530,67 @@ width_resolve(const builder *b, int64_t layer, int64_t *out)
 }
 
 static nmb_status
+block_bad(const builder *b, int64_t layer, const char *key, const json_t *v)
+{
+  return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, NMB__F_BLOCKS),
+                  "%s.%ld.%s: found %s, which is not supported", nmb__spelled(b, NMB__F_BLOCKS),
+                  (long)layer, key, v ? nmb__json_show(b->run, v) : "nothing");
+}
+
+/* Nemotron-NAS (arXiv:2411.19146): heads that share a key and the width of the network,
+ * layer by layer; either part may be left out.  Sets KV heads and width for the layer. */
+static nmb_status
+block_read(builder *b, int64_t layer, unsigned *holds)
+{
+  const json_t *v = NULL;
+  if (!J(b, BLOCKS))
+    return NMB_OK;
+  NMB_TRY(nmb__list_at(b, NMB__F_BLOCKS, layer, &v));
+  const json_t *attn = json_object_get(v, "attention"), *ffn = json_object_get(v, "ffn");
+  if (json_is_true(json_object_get(attn, "replace_with_linear")))
+    return block_bad(b, layer, "attention.replace_with_linear", json_true());
+  if (json_is_true(json_object_get(ffn, "replace_with_linear")))
+    return block_bad(b, layer, "ffn.replace_with_linear", json_true());
+  const json_t *share = json_object_get(attn, "n_heads_in_group");
+  const json_t *mult = json_object_get(ffn, "ffn_mult");
+  *holds = 0;
+  if (!json_is_true(json_object_get(attn, "no_op"))) {
+    const int64_t n = json_integer_value(share);
+    if (!json_is_integer(share) || n < 1 || I(b, HEADS) % n)
+      return block_bad(b, layer, "attention.n_heads_in_group", share);
+    *holds |= NMB__HOLDS_ATTN;
+    I(b, KV_HEADS) = I(b, HEADS) / n;
+  }
+  if (!json_is_true(json_object_get(ffn, "no_op"))) {
+    const double m = json_number_value(mult);
+    if (!json_is_number(mult) || !(m > 0 && m <= 64))
+      return block_bad(b, layer, "ffn.ffn_mult", mult);
+    *holds |= NMB__HOLDS_FFN;
+    I(b, FFN) = ((int64_t)(2 * m * (double)b->a->hidden / 3) + 255) / 256 * 256;
+  }
+  return NMB_OK;
+}
+
+static nmb_status
 layer_resolve(builder *b, int64_t i, nmb__layer *l)
 {
   bool moe;
   double scales[2];
+  unsigned holds;
   NMB_TRY(layer_lists(b, i));
+  NMB_TRY(heads_list(b, i));
+  NMB_TRY(nmb__holds_resolve(b, i, &holds));
+  NMB_TRY(block_read(b, i, &holds));
   int64_t width;
   NMB_TRY(width_resolve(b, i, &width));
   nmb__ffn dense = {.width = width,
                     .bias = I(b, FFN_BIAS) || I(b, ALL_BIAS),
                     .gated = I(b, GATED),
                     .limit = R(b, FFN_LIMIT)};
-  NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 5, &l->norm));
+  NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 6, &l->norm));
   NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 7, &l->place));
+  if (!I(b, SANDWICH_ON) && l->place == NMB__PLACE_SANDWICH)
+    l->place = NMB__PLACE_PRE;
   if (!I(b, NORM_BEFORE))
     l->place = NMB__PLACE_AFTER;
   if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT))
@@ -523,8 +611,6 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
     l->res_before = (i + l->res_block - 1) / l->res_block;
     l->res_starts = i % l->res_block == 0;
   }
-  unsigned holds;
-  NMB_TRY(nmb__holds_resolve(b, i, &holds));
   if (holds & NMB__HOLDS_MIXER)
     NMB_TRY(nmb__mixer_resolve(b, &l->mixer));
   l->mixer.first = l->mixer.kind == NMB__MIX_RWKV7 && i == 0;
@@ -551,7 +637,7 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
     dense.width = I(b, SHARED_FFN);
   if (l->attn.kv_from && I(b, KV_SHARED_WIDE))
     dense.width *= 2;
-  l->beside = !moe ? 0 : I(b, MOE_BESIDE) ? 1 : I(b, MOE_RESIDUAL) ? 2 : 0;
+  l->beside = !moe ? 0 : I(b, MOE_BESIDE) ? 1 : I(b, MOE_RESIDUAL) ? 2 : I(b, MOE_AND_DENSE) ? 3 : 0;
   if (moe)
     NMB_TRY(moe_resolve(b, i, &dense, &l->moe));
   if (moe && !l->beside)
@@ -642,7 +728,7 @@ ends_resolve(builder *b, nmb__arch *a)
   a->embed_width = I(b, EMBED_WIDTH) ? I(b, EMBED_WIDTH) : a->hidden;
   a->final_norm_off = I(b, FINAL_NORM_OFF) || !I(b, NORM_BEFORE);
   a->embed_norm = I(b, EMBED_NORM);
-  a->embed_scale = R(b, EMBED_SCALE) < 0 ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
+  a->embed_scale = R(b, EMBED_SCALE) < 0 || I(b, EMBED_ROOT) ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
   a->head_bias = I(b, HEAD_BIAS);
   a->logit_scale = R(b, LOGIT_SCALE) * R(b, LOGIT_WIDTH_SCALE) / R(b, LOGIT_DIVISOR);
   if (I(b, BASE_WIDTH))
@@ -668,7 +754,7 @@ resolve(builder *b)
   a->vocab = (I(b, VOCAB) + I(b, VOCAB_MULTIPLE) - 1) / I(b, VOCAB_MULTIPLE) *
              I(b, VOCAB_MULTIPLE);
   a->no_graph = b->c.no_graph ? b->c.no_graph : S(b, NO_GRAPH);
-  a->nlayer = I(b, LAYERS);
+  a->nlayer = I(b, LAYERS) * I(b, LAYER_PARTS);
   a->tied = I(b, TIED);
   a->mtp = I(b, MTP);
   a->mtp_pattern = S(b, MTP_PATTERN);

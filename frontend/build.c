@@ -117,8 +117,8 @@ norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
 {
   const bool layer =
       m->l->norm == NMB__NORM_LAYER || m->l->norm == NMB__NORM_LAYER_NOBIAS;
-  if (m->l->norm == NMB__NORM_LAYER_UNIT)
-    return unit_norm(m, "layer", x, out);
+  if (m->l->norm == NMB__NORM_LAYER_UNIT || m->l->norm == NMB__NORM_RMS_UNIT)
+    return unit_norm(m, m->l->norm == NMB__NORM_RMS_UNIT ? "rms" : "layer", x, out);
   const nmb_id w = vector(m, name, n);
   const nmb_id b = m->l->norm == NMB__NORM_LAYER
                        ? vector(m, nmb_format(m->run, "%s.bias", name), n)
@@ -757,9 +757,12 @@ feed_forward(maker *m, nmb_id x, nmb_id h, nmb_id routing)
     return nmb__build_channels(m, x);
   if (!l->moe.experts)
     return network(m, "ffn", NMB__W_FFN, &l->ffn, x);
-  if (l->beside)
+  if (l->beside == 1)
     return beside(m, x, h, routing);
-  const nmb_id y = experts(m, x, x, routing);
+  nmb_id y = experts(m, x, x, routing);
+  if (l->beside == 3)
+    y = op2(m, NMB_OP_ADD, y, network(m, "ffn", NMB__W_FFN, &l->ffn, x),
+            act2(m, "routed", m->T, m->a->hidden));
   if (!l->moe.shared.width)
     return y;
   return op2(m, NMB_OP_ADD, y, shared(m, x), act2(m, "routed", m->T, m->a->hidden));
@@ -1107,6 +1110,11 @@ refuse(nmb_run *run, const nmb__arch *a)
                                !l->attn.latent
                            ? "an indexer without latent attention"
                        : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
+                       : l->moe.zero ? "experts that stand for no work"
+                       : l->attn.diff ? "the difference of two attentions"
+                       : l->attn.gate_heads ? "a gate for each head"
+                       : !l->attn.mla && !l->attn.latent && l->attn.q_rank
+                           ? "queries of low rank without latent attention"
                        : l->beside == 2 ? "a dense network beside experts, each with its input"
                        : (l->altup || l->ple) && l->moe.experts
                            ? "experts beside embeddings of a layer"

@@ -276,6 +276,8 @@ list_read(const field_row *f, const json_t *v)
 static bool
 json_fits(const field_row *f, const json_t *v)
 {
+  if (f == &fields[NMB__F_ATTN_GATE_KIND])
+    return json_is_boolean(v) || json_is_string(v);
   if (f == &fields[NMB__F_STRETCH_ON])
     return json_is_boolean(v) || (json_is_integer(v) && json_integer_value(v) >= 0);
   static const int objects[] = {NMB__F_ROPE_SCALING, NMB__F_QUANT, NMB__F_INDEX_BLOCKS};
@@ -501,24 +503,50 @@ outer_key(const char *key)
   return false;
 }
 
+/* Sizes that a nested object leaves out where they are its class's: only such objects are
+ * written as differences. */
+static const family_row nested[] = {
+#define X(name, values, source) {name, "", values, source},
+#include "frontend/nested.def"
+#undef X
+};
+
 /* The key under which the text model stands, NULL if it is the whole file. */
 static const char *
 inner_key(const json_t *top)
 {
-  static const char *const names[] = {"text_config", "llm_config", "language_config"};
+  static const char *const names[] = {"text_config", "llm_config", "language_config",
+                                      "thinker_config"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (json_object_get(top, names[i]))
       return names[i];
   return NULL;
 }
 
+/* The object of the text model and its path; NULL: the whole file.  Omni models have it
+ * one level deeper. */
+static json_t *
+inner_find(nmb_run *run, const json_t *top, const json_t **outer, const char **path)
+{
+  json_t *out = NULL;
+  const char *key = inner_key(top);
+  *path = NULL;
+  for (int depth = 0; key && depth < 2; depth++) {
+    *outer = out ? out : top;
+    out = json_object_get(*outer, key);
+    *path = *path ? nmb_format(run, "%s.%s", *path, key) : key;
+    key = json_is_object(out) ? inner_key(out) : NULL;
+  }
+  return out;
+}
+
 static nmb_status
 object_read(reader *r, json_t *top)
 {
-  const char *at = inner_key(top);
-  json_t *inner = at ? json_object_get(top, at) : NULL;
+  const char *at, *key;
+  const json_t *outer = top;
+  json_t *inner = inner_find(r->run, top, &outer, &at);
   const char *prefix = at ? nmb_format(r->run, "%s.", at) : "";
-  const char *key;
   json_t *v;
   json_object_foreach(inner ? inner : top, key, v)
       NMB_TRY(key_read(r, prefix, key, v));
@@ -606,8 +634,8 @@ defaults_note(reader *r)
 static nmb_status
 family_read(reader *r, const json_t *top)
 {
-  const char *at = inner_key(top);
-  const json_t *inner = at ? json_object_get(top, at) : NULL;
+  const char *at;
+  const json_t *outer = top, *inner = inner_find(r->run, top, &outer, &at);
   if (inner && !json_is_object(inner))
     return bad_value(r, at, at, inner, "an object");
   const char *type = type_of(inner ? inner : top);
@@ -617,12 +645,13 @@ family_read(reader *r, const json_t *top)
     return bad_value(r, "model_type", "model_type",
                      json_object_get(inner ? inner : top, "model_type"), "a text");
   const family_row *f = family_find(type);
-  if (!f && inner)
-    f = family_of_class(inner);
-  if (!f && (!inner || !*type)) {
-    f = family_of_class(top);
-    if (f)
-      note(r, "architectures", "used as", f->name);
+  const family_row *c = family_of_class(inner ? inner : top);
+  if (!c && inner && !*type)
+    c = family_of_class(top);
+  /* a younger class may keep the model_type of an older one (Ling 2.0) */
+  if (c && (!f || (f != c && nmb__family_is(c->name, f->name)))) {
+    note(r, "architectures", "used as", c->name);
+    f = c;
   }
   if (!f && !*type)
     return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->file, 0, 0},
@@ -632,7 +661,11 @@ family_read(reader *r, const json_t *top)
   r->c->family = f->name;
   for (int i = 0; i < NMB__F_NFIELD; i++)
     set_text(r->run, &r->c->set[i], &fields[i], fields[i].dflt);
-  return defaults_apply(r->run, r->c, f);
+  NMB_TRY(defaults_apply(r->run, r->c, f));
+  for (size_t i = 0; inner && i < sizeof nested / sizeof *nested; i++)
+    if (!strcmp(nested[i].name, f->name))
+      NMB_TRY(text_apply(r->run, r->c, nested[i].values));
+  return NMB_OK;
 }
 
 /* Bare Infinity and NaN, which Python writes and JSON forbids, become texts. */

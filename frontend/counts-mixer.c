@@ -7,7 +7,9 @@ static int64_t
 conv_channels(const nmb__mixer *t)
 {
   const int64_t v = t->heads * t->dv;
-  return t->kind == NMB__MIX_MAMBA || t->kind == NMB__MIX_SHORT ? v : v + 2 * t->groups * t->dk;
+  return t->kind == NMB__MIX_MAMBA || t->kind == NMB__MIX_SHORT ||
+                 t->kind == NMB__MIX_RGLRU
+             ? v : v + 2 * t->groups * t->dk;
 }
 
 int64_t
@@ -26,7 +28,8 @@ nmb__mixer_macs(const nmb__mixer *t, int64_t fresh)
 {
   if (!t->kind)
     return 0;
-  if (t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_SHORT)
+  if (t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_SHORT ||
+      t->kind == NMB__MIX_RGLRU)
     return 0; /* exponentials, no products of matrices */
   if (t->kind == NMB__MIX_RWKV7)
     return 4 * (double)(t->heads * t->dk * t->dv) * (double)fresh;
@@ -204,6 +207,17 @@ nmb__mixer_pieces(nmb_run *run, const nmb__mixer *t, int64_t hidden, nmb__piece_
     matrix(&s, "c", n, hidden, t->bias);
     convolved(&s, "x", n, true);
     matrix(&s, "o", hidden, n, t->o_bias);
+    return;
+  }
+  if (t->kind == NMB__MIX_RGLRU) { /* gates are block diagonal, a block a head */
+    matrix(&s, "z", n, hidden, true);
+    matrix(&s, "x", n, hidden, true);
+    piece(&s, "conv.x", NMB__USE_TOKEN, NMB__W_NORM, n, t->taps);
+    vec(&s, "conv.x.bias", n);
+    matrix(&s, "gate_in", n, n / t->groups, true);
+    matrix(&s, "gate_decay", n, n / t->groups, true);
+    vec(&s, "decay", n);
+    matrix(&s, "o", hidden, n, true);
     return;
   }
   switch (t->kind) {

@@ -60,7 +60,8 @@ vector(list *s, const char *name, nmb__part part, int64_t n)
 static void
 norm(list *s, const char *name, nmb__part part, int64_t n)
 {
-  if (s->l->norm == NMB__NORM_NONE || s->l->norm == NMB__NORM_LAYER_UNIT)
+  if (s->l->norm == NMB__NORM_NONE || s->l->norm == NMB__NORM_LAYER_UNIT ||
+      s->l->norm == NMB__NORM_RMS_UNIT)
     return;
   add(s, name, part, NMB__USE_VECTOR, NMB__W_NORM, n, 1, 1);
   if (s->l->norm == NMB__NORM_LAYER)
@@ -210,7 +211,12 @@ pieces_heads(list *s, int64_t H)
   const nmb__part P = NMB__P_ATTN;
   const bool own = !t->kv_from || s->a->kv_shared_weights;
   const bool head = t->qk_norm == NMB__QKNORM_HEAD;
-  matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
+  if (t->q_rank) { /* Step-3, arXiv:2507.19427 */
+    matrix(s, "attn.q_down", P, NMB__W_MLA_DOWN, t->q_rank, H, t->bias);
+    norm(s, "attn.q_down_norm", P, t->q_rank);
+    matrix(s, "attn.q_up", P, NMB__W_ATTN, t->heads * t->dk, t->q_rank, 0);
+  } else
+    matrix(s, "attn.q", P, NMB__W_ATTN, t->heads * t->dk, H, t->bias);
   int i = s->n;
   if (own)
     matrix(s, "attn.k", P, NMB__W_ATTN, t->kv_heads * t->dk, H, t->bias);
@@ -255,7 +261,7 @@ pieces_moe(list *s, int64_t H)
   const nmb__moe *m = &s->l->moe;
   const int64_t I = m->expert.width, E = m->experts, N = m->latent ? m->latent : H;
   const nmb__part P = NMB__P_EXPERTS;
-  matrix(s, "moe.router", NMB__P_ROUTER, NMB__W_ROUTER, E, H, m->router_bias);
+  matrix(s, "moe.router", NMB__P_ROUTER, NMB__W_ROUTER, E + m->zero, H, m->router_bias);
   if (m->normed) {
     vector(s, "moe.router.scale", NMB__P_ROUTER, H);
     vector(s, "moe.expert.scale", NMB__P_ROUTER, E);
@@ -263,7 +269,8 @@ pieces_moe(list *s, int64_t H)
   if (m->hash)
     add(s, "moe.table", NMB__P_ROUTER, NMB__USE_LOOKUP, NMB__W_HASH, m->hash, m->topk, 1);
   if (m->select_bias)
-    add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E, 1, 1);
+    add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E + m->zero, 1,
+        1);
   if (m->latent) {
     matrix(s, "moe.latent_down", P, NMB__W_ROUTER, N, H, 0);
     if (m->latent_norm)
@@ -315,7 +322,10 @@ pieces_attention(list *s, int64_t H)
     pieces_heads(s, H);
   pieces_index(s, H);
   if (t->gate)
-    matrix(s, "attn.gate", NMB__P_ATTN, NMB__W_ATTN, n, H, t->bias);
+    matrix(s, "attn.gate", NMB__P_ATTN, NMB__W_ATTN, t->gate_heads ? t->heads : n, H,
+           t->bias);
+  if (t->diff)
+    vector(s, "attn.lambda", NMB__P_ATTN, 4 * t->dk);
   if (s->l->sub_norm)
     norm(s, "attn.sub_norm", NMB__P_NORM, n);
   if (!t->latent)

@@ -1,5 +1,5 @@
 libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h frontend/quant.h \
-  frontend/fields.def frontend/families.def frontend/keys.def frontend/idle.def frontend/modules.def \
+  frontend/fields.def frontend/families.def frontend/keys.def frontend/idle.def frontend/nested.def frontend/modules.def \
   frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c \
   frontend/mixer.c frontend/names.c frontend/build.h frontend/build.c \
   frontend/build-mixer.c frontend/build-rwkv.c frontend/build-streams.c frontend/build-altup.c frontend/build-pooled.c frontend/routing.c \

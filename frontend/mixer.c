@@ -6,7 +6,7 @@
 
 static const char *const mixer_names[] = {"none",  "mamba", "ssd",
                                           "delta", "kda",   "lightning",
-                                          "rwkv4", "rwkv7", "shortconv"};
+                                          "rwkv4", "rwkv7", "shortconv", "rglru"};
 
 const char *
 nmb__mixer_name(int64_t kind)
@@ -51,10 +51,13 @@ by_words(const builder *b, int64_t layer, unsigned *out)
     unsigned holds;
   } words[] = {{"mamba", NMB__HOLDS_MIXER},          {"mamba2", NMB__HOLDS_MIXER},
                {"linear_attention", NMB__HOLDS_MIXER}, {"attention", NMB__HOLDS_ATTN},
-               {"full_attention", NMB__HOLDS_ATTN}, {"conv", NMB__HOLDS_MIXER},  {"mlp", NMB__HOLDS_DENSE},
+               {"full_attention", NMB__HOLDS_ATTN}, {"conv", NMB__HOLDS_MIXER}, {"recurrent", NMB__HOLDS_MIXER},  {"mlp", NMB__HOLDS_DENSE},
                {"moe", NMB__HOLDS_MOE}};
-  const json_t *v = NULL;
-  NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
+  const json_t *v = NULL, *cycle = J(b, LAYER_CYCLE);
+  if (json_array_size(cycle))
+    v = json_array_get(cycle, (size_t)layer % json_array_size(cycle));
+  else
+    NMB_TRY(nmb__list_at(b, NMB__F_LAYER_TYPES, layer, &v));
   const char *s = json_string_value(v);
   for (size_t i = 0; s && i < sizeof words / sizeof *words; i++)
     if (!strcmp(words[i].word, s)) {
@@ -108,7 +111,7 @@ nmb__holds_resolve(const builder *b, int64_t layer, unsigned *out)
     ;
   else if (*S(b, MIX_PATTERN))
     return by_pattern(b, layer, out);
-  else if (J(b, LAYER_TYPES))
+  else if (J(b, LAYER_TYPES) || J(b, LAYER_CYCLE))
     NMB_TRY(by_words(b, layer, out));
   else if (J(b, MIX_LIST))
     NMB_TRY(by_list(b, layer, out));
@@ -151,6 +154,9 @@ widths_resolve(const builder *b, nmb__mixer *t)
   if (t->kind == NMB__MIX_MAMBA) {
     t->dv = t->groups = 1;
     t->heads = inner;
+  } else if (t->kind == NMB__MIX_RGLRU) { /* one number a channel */
+    t->heads = inner;
+    t->dv = t->dk = 1;
   } else if (t->kind == NMB__MIX_SHORT) { /* no state but the convolution's */
     t->heads = b->a->hidden;
     t->dv = 1;
@@ -171,7 +177,11 @@ widths_resolve(const builder *b, nmb__mixer *t)
   if (!t->dk)
     t->dk = t->dv;
   if (t->kind != NMB__MIX_MAMBA)
-    t->groups = I(b, MIX_GROUPS) ? I(b, MIX_GROUPS) : t->heads;
+    t->groups = t->kind == NMB__MIX_RGLRU ? I(b, HEADS)
+                : I(b, MIX_GROUPS)        ? I(b, MIX_GROUPS)
+                                          : t->heads;
+  if (t->groups < 1)
+    return nmb__need(b, NMB__F_HEADS);
   if (t->heads < 1 || t->dk < 1 || t->dv < 1)
     return nmb_fail(b->run, NMB_BADINPUT, b->top,
                     "a state of %ld heads of %ld x %ld, expected at least one of each",
@@ -235,7 +245,7 @@ scales_resolve(const builder *b, nmb__mixer *t)
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
-  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 9, &t->kind));
+  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 10, &t->kind));
   NMB_TRY(widths_resolve(b, t));
   NMB_TRY(norms_resolve(b, t));
   NMB_TRY(scales_resolve(b, t));

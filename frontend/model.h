@@ -17,7 +17,7 @@ typedef enum nmb__field {
 
 /* Members are 64-bit numbers only, so that two specs are equal iff their bytes are. */
 enum { NMB__NORM_NONE, NMB__NORM_RMS, NMB__NORM_LAYER, NMB__NORM_LAYER_NOBIAS,
-       NMB__NORM_LAYER_UNIT /* without weights */ };
+       NMB__NORM_LAYER_UNIT /* without weights */, NMB__NORM_RMS_UNIT };
 enum {
   NMB__PLACE_PRE,
   NMB__PLACE_POST,
@@ -96,6 +96,8 @@ typedef struct nmb__attn {
   int64_t alibi;        /* boolean */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
   double latent_eps; /* of the norms of latents; 0: the layer's */
+  int64_t gate_heads; /* boolean: one gate a head */
+  int64_t diff; /* boolean: DIFF Transformer, arXiv:2410.05258 */
   int64_t gate;                     /* boolean: the output times sigmoid(gate of x) */
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
   double q_scale, k_scale, out_scale;
@@ -116,7 +118,8 @@ enum {
   NMB__MIX_LIGHTNING, /* arXiv:2501.08313 */
   NMB__MIX_RWKV4,     /* arXiv:2305.13048; these two shift tokens, in the network too */
   NMB__MIX_RWKV7,     /* arXiv:2503.14456 */
-  NMB__MIX_SHORT      /* gated short convolution of LFM2, arXiv:2511.23404 */
+  NMB__MIX_SHORT,     /* gated short convolution of LFM2, arXiv:2511.23404 */
+  NMB__MIX_RGLRU      /* arXiv:2402.19427 */
 };
 /* Norm of what the state gives: after its product with the gate, or before. */
 enum { NMB__MIXNORM_NONE, NMB__MIXNORM_AFTER, NMB__MIXNORM_BEFORE };
@@ -155,6 +158,7 @@ typedef struct nmb__ffn {
 
 typedef struct nmb__moe {
   int64_t experts, topk; /* experts 0: the layer is dense */
+  int64_t zero; /* further choices that cost nothing */
   int64_t score, router_bias, select_bias, renorm, groups, topk_groups;
   int64_t group_top; /* how many experts' scores make a group's */
   int64_t input;     /* boolean: weights multiply what goes into the experts */
@@ -204,7 +208,7 @@ typedef struct nmb__layer {
   nmb__moe moe;
   int64_t norm, place, sub_norm;
   int64_t beside;       /* the dense network stands beside the experts: 1 with norms around
-                           each (Gemma 4), 2 with one norm before it (Arctic) */
+                           each (Gemma 4), 2 with one norm before it (Arctic), 3 without */
   int64_t hyper;        /* residual streams of hyper-connections; 0: one path */
   int64_t hyper_rounds; /* that make their mixing doubly stochastic */
   double hyper_eps;

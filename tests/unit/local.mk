@@ -170,6 +170,15 @@ endif
 tests_unit_test_collective_SOURCES = tests/unit/test_collective.c tests/unit/unit.h
 tests_unit_test_collective_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/tiny/bitnet.json \
+  tests/data/tiny/hyperclovax.json \
+  tests/data/tiny/grok2.json \
+  tests/data/tiny/exaone_moe.json \
+  tests/data/tiny/afmoe.json \
+  tests/data/tiny/bamba.json \
+  tests/data/tiny/biogpt.json \
+  tests/data/tiny/openai_gpt.json \
+  tests/data/tiny/nanochat.json \
+  tests/data/tiny/nemotron_nas.json \
   tests/data/tiny/stablelm_qk.json \
   tests/data/tiny/openelm.json \
   tests/data/tiny/opt_post.json \
