@@ -20,7 +20,7 @@ history_place(nmb_dramch *ch)
       const size_t parts = (size_t)(d->info.banks / d->below[l]);
       if (d->marks[c][l].deepest > 0) {
         ch->history[c][l] = ch->history_all ? ch->history_all + at : NULL;
-        at += parts * (size_t)(d->marks[c][l].deepest + 1);
+        at += parts * (size_t)(d->marks[c][l].deepest + 2);
       }
     }
   ch->nhistory = at;
@@ -96,24 +96,21 @@ nmb__dramch_raw(const nmb_dramch *ch, nmb_id c, int bank)
 {
   const nmb_dram *d = ch->d;
   const nmb_dram_cmd *k = &d->info.cmd[c];
-  const uint16_t *node = d->node[bank];
+  const nmb__dram_levels *v = &d->check[c];
+  const uint32_t *place = d->place[bank];
+  const int64_t *ready = ch->ready + c;
   int64_t t = ch->bus[k->bus];
-  unsigned check = d->check[c];
-  for (int l = 0; check; l++, check >>= 1) {
-    if (!(check & 1))
-      continue;
-    if (l <= (int)k->scope) {
-      const int64_t r = ch->ready[(size_t)node[l] * (size_t)d->stride + (size_t)c];
-      if (r > t)
-        t = r;
-      continue;
-    }
+  int i = 0;
+  for (; i < v->own; i++) {
+    const int64_t r = ready[place[v->level[i]]];
+    t = r > t ? r : t;
+  }
+  for (; i < v->n; i++) {
     const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
-    const int step = d->below[l] > all.step ? d->below[l] : all.step;
+    const int l = v->level[i], step = d->below[l] > all.step ? d->below[l] : all.step;
     for (int b = all.first; b < all.end; b += step) {
-      const int64_t r = ch->ready[(size_t)d->node[b][l] * (size_t)d->stride + (size_t)c];
-      if (r > t)
-        t = r;
+      const int64_t r = ready[d->place[b][l]];
+      t = r > t ? r : t;
     }
   }
   return t;
@@ -143,17 +140,20 @@ raise(int64_t *ready, const nmb__dram_mark *m, int n, int64_t t)
       ready[m[i].to] = t + m[i].ticks;
 }
 
-/* The windows of command c at one part: h is its count and ring. */
+/* The windows of command c at one part: h is its count, place and ring. */
 static void
 windows(int64_t *ready, const nmb__dram_marks *m, int64_t *h, int64_t t)
 {
-  const int64_t n = ++h[0], deep = m->deepest;
-  h[1 + n % deep] = t;
+  const int64_t n = ++h[0], deep = m->deepest, at = h[1] + 1 < deep ? h[1] + 1 : 0;
+  int64_t *ring = h + 2;
+  h[1] = at;
+  ring[at] = t;
   for (int i = 0; i < m->nwindow; i++) {
     const nmb__dram_mark *w = &m->window[i];
     if (n < w->window)
       continue;
-    const int64_t then = h[1 + (n - w->window + 1) % deep];
+    const int64_t i_then = at + 1 - w->window; /* none is deeper than the ring */
+    const int64_t then = ring[i_then < 0 ? i_then + deep : i_then];
     if (ready[w->to] < then + w->ticks)
       ready[w->to] = then + w->ticks;
   }
@@ -165,12 +165,12 @@ mark_part(nmb_dramch *ch, nmb_id c, int level, int bank, int64_t t)
   const nmb_dram *d = ch->d;
   const nmb__dram_marks *m = &d->marks[c][level];
   const int node = d->node[bank][level];
-  int64_t *ready = ch->ready + (size_t)node * (size_t)d->stride;
+  int64_t *ready = ch->ready + d->place[bank][level];
   raise(ready, m->same, m->nsame, t);
   if (m->deepest > 0)
     windows(ready, m,
             ch->history[c][level] +
-                (size_t)(node - d->first[level]) * (size_t)(m->deepest + 1),
+                (size_t)(node - d->first[level]) * (size_t)(m->deepest + 2),
             t);
 }
 
@@ -184,8 +184,7 @@ mark_others(nmb_dramch *ch, nmb_id c, int level, int bank, int64_t t)
   const int mine = d->node[bank][level];
   for (int b = first; b < first + d->below[level - 1]; b += d->below[level])
     if (d->node[b][level] != mine)
-      raise(ch->ready + (size_t)d->node[b][level] * (size_t)d->stride, m->other,
-            m->nother, t);
+      raise(ch->ready + d->place[b][level], m->other, m->nother, t);
 }
 
 static void
@@ -193,20 +192,18 @@ mark(nmb_dramch *ch, nmb_id c, int bank, int64_t t)
 {
   const nmb_dram *d = ch->d;
   const nmb_dram_cmd *k = &d->info.cmd[c];
-  unsigned touch = d->touch[c];
-  for (int l = 0; touch; l++, touch >>= 1) {
-    if (!(touch & 1))
-      continue;
-    if (l > (int)k->scope) {
-      const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
-      const int step = d->below[l] > all.step ? d->below[l] : all.step;
-      for (int b = all.first; b < all.end; b += step)
-        mark_part(ch, c, l, b, t);
-      continue;
-    }
-    mark_part(ch, c, l, bank, t);
-    if (d->marks[c][l].nother > 0)
-      mark_others(ch, c, l, bank, t);
+  const nmb__dram_levels *v = &d->touch[c];
+  int i = 0;
+  for (; i < v->own; i++) {
+    mark_part(ch, c, v->level[i], bank, t);
+    if (d->marks[c][v->level[i]].nother > 0)
+      mark_others(ch, c, v->level[i], bank, t);
+  }
+  for (; i < v->n; i++) {
+    const nmb__dram_banks all = nmb__dram_banks_of(d, k, bank);
+    const int l = v->level[i], step = d->below[l] > all.step ? d->below[l] : all.step;
+    for (int b = all.first; b < all.end; b += step)
+      mark_part(ch, c, l, b, t);
   }
 }
 

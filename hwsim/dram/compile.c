@@ -31,6 +31,12 @@ nodes(nmb_run *own, nmb_dram *d)
     for (int l = 0; l < NMB_DRAM_NLEVEL; l++)
       node[b][l] = (uint16_t)(d->first[l] + b / d->below[l]);
   d->node = (const uint16_t(*)[NMB_DRAM_NLEVEL])node;
+  uint32_t(*place)[NMB_DRAM_NLEVEL] = nmb_alloc(own, (size_t)d->info.banks, sizeof *place);
+  d->stride = d->info.ncmd;
+  for (int b = 0; b < d->info.banks; b++)
+    for (int l = 0; l < NMB_DRAM_NLEVEL; l++)
+      place[b][l] = (uint32_t)(node[b][l] * d->stride);
+  d->place = (const uint32_t(*)[NMB_DRAM_NLEVEL])place;
 }
 
 /* Moves rows of levels with a single part outwards; drops what can never bind. */
@@ -108,6 +114,23 @@ gather(nmb_run *own, const work *w, int from, int level, bool other, bool window
 }
 
 static void
+add_level(nmb__dram_levels *v, const nmb_dram_cmd *k, int level)
+{
+  v->level[v->n++] = (uint8_t)level;
+  if (level <= (int)k->scope)
+    v->own++;
+}
+
+static bool
+checked_at(const work *w, int c, int level)
+{
+  for (int i = 0; i < w->n; i++)
+    if (w->row[i].to == c && (int)w->row[i].level == level)
+      return true;
+  return false;
+}
+
+static void
 marks(nmb_run *own, work *w)
 {
   nmb_dram *d = w->d;
@@ -121,10 +144,12 @@ marks(nmb_run *own, work *w)
         if (m->window[i].window > m->deepest)
           m->deepest = m->window[i].window;
       if (m->nsame + m->nother + m->nwindow > 0)
-        d->touch[c] |= (uint8_t)(1u << l);
+        add_level(&d->touch[c], &d->info.cmd[c], l);
     }
-  for (int i = 0; i < w->n; i++)
-    d->check[w->row[i].to] |= (uint8_t)(1u << w->row[i].level);
+  for (int l = 0; l < NMB_DRAM_NLEVEL; l++)
+    for (int c = 0; c < d->info.ncmd; c++)
+      if (checked_at(w, c, l))
+        add_level(&d->check[c], &d->info.cmd[c], l);
 }
 
 /* The command that does `does` (and of `mask` nothing else) in the same scope, or in the
@@ -232,7 +257,6 @@ nmb__dram_compile(nmb_run *run, nmb_run *own, nmb_dram *d)
   helpers(d);
   NMB_TRY(complete(run, d));
   gaps(d);
-  d->stride = d->info.ncmd;
   if (d->refab != NMB_NONE)
     d->refresh_level = d->info.cmd[d->refab].scope;
   return NMB_OK;

@@ -37,6 +37,11 @@ typedef struct nmb__dram_param {
   int64_t value; /* clocks */
 } nmb__dram_param;
 
+/* The first `own` are those of the command's scope and outside of it. */
+typedef struct nmb__dram_levels {
+  uint8_t n, own, level[NMB_DRAM_NLEVEL];
+} nmb__dram_levels;
+
 struct nmb_dram {
   nmb_dram_info info;
   int nparam;
@@ -48,9 +53,10 @@ struct nmb_dram {
   int first[NMB_DRAM_NLEVEL]; /* first node of a level */
   int below[NMB_DRAM_NLEVEL]; /* banks of a part of that level */
   nmb__dram_marks marks[NMB__DRAM_MAXCMD][NMB_DRAM_NLEVEL];
-  /* sets of bits: levels at which a command must be checked; at which it leaves marks */
-  uint8_t check[NMB__DRAM_MAXCMD], touch[NMB__DRAM_MAXCMD];
-  const uint16_t (*node)[NMB_DRAM_NLEVEL]; /* of each bank */
+  /* levels at which a command must be checked, at which it leaves marks */
+  nmb__dram_levels check[NMB__DRAM_MAXCMD], touch[NMB__DRAM_MAXCMD];
+  const uint16_t (*node)[NMB_DRAM_NLEVEL];  /* of each bank */
+  const uint32_t (*place)[NMB_DRAM_NLEVEL]; /* node * stride */
   int16_t opener[NMB__DRAM_MAXCMD], closer[NMB__DRAM_MAXCMD];
   int16_t finisher[NMB__DRAM_MAXCMD];   /* second half of opening */
   int16_t auto_close[NMB__DRAM_MAXCMD]; /* RD -> RDA; NMB_NONE */
@@ -69,7 +75,8 @@ struct nmb_dramch {
   nmb_dram_refresh refresh;
   int64_t now, bus[2]; /* last issue; first free tick of each command bus */
   int64_t *ready;      /* [node][command] */
-  /* last ticks of commands that windows look at: per node a count, then a ring */
+  /* last ticks of commands that windows look at: per node a count, the place of the last
+   * one, then a ring */
   int64_t *history[NMB__DRAM_MAXCMD][NMB_DRAM_NLEVEL];
   int64_t *row[2]; /* open row of each bank; -1 closed, -2 - row: half open */
   int mode;
@@ -91,7 +98,7 @@ struct nmb_dramch {
 static inline int
 nmb__dram_first(const nmb_dram *d, nmb_dram_level level, int bank)
 {
-  return bank - bank % d->below[level];
+  return (d->node[bank][level] - d->first[level]) * d->below[level];
 }
 
 /* The banks that a command addresses: from the first on, a step apart, before the end. */
@@ -102,6 +109,8 @@ typedef struct nmb__dram_banks {
 static inline nmb__dram_banks
 nmb__dram_banks_of(const nmb_dram *d, const nmb_dram_cmd *k, int bank)
 {
+  if (k->scope == NMB_DRAM_BANK)
+    return (nmb__dram_banks){bank, 1, bank + 1};
   const int first = nmb__dram_first(d, k->scope, bank), step = d->below[k->inner];
   return (nmb__dram_banks){first + bank % step, step, first + d->below[k->scope]};
 }
