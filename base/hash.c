@@ -14,6 +14,14 @@ nmb__hash(const void *data, size_t bytes)
   return XXH3_64bits(data, bytes);
 }
 
+void
+nmb__hash128(const void *data, size_t bytes, uint64_t out[2])
+{
+  const XXH128_hash_t h = XXH3_128bits(data, bytes);
+  out[0] = h.low64;
+  out[1] = h.high64;
+}
+
 struct nmb__hasher {
   XXH3_state_t *state;
 };

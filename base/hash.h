@@ -6,6 +6,7 @@
 #include "nmbench/nmb_base.h"
 
 NMB_API uint64_t nmb__hash(const void *data, size_t bytes);
+NMB_API void nmb__hash128(const void *data, size_t bytes, uint64_t out[2]);
 
 /* Streaming: the hash of all pieces is that of the whole. */
 typedef struct nmb__hasher nmb__hasher;

@@ -33,6 +33,8 @@ struct nmb_run {
   void *kept_list[NMB__NKEEP];
   bool lenient;
   const void *subject;
+  nmb__memo *memo;
+  uint64_t memo_machine;
 };
 
 #define CHUNK_BYTES ((size_t)256 * 1024)
@@ -316,6 +318,20 @@ const void *
 nmb__run_subject(const nmb_run *run)
 {
   return run->subject;
+}
+
+void
+nmb__run_memo_set(nmb_run *run, nmb__memo *memo, uint64_t machine)
+{
+  run->memo = memo;
+  run->memo_machine = machine;
+}
+
+nmb__memo *
+nmb__run_memo(const nmb_run *run, uint64_t *machine)
+{
+  *machine = run->memo_machine;
+  return run->memo;
 }
 
 double

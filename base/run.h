@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/memo.h"
 #include "nmbench/nmb_plugin.h"
 
 /* A value given to nmb_emit or nmb_stat; a, b NULL where there is no label. */
@@ -51,6 +52,12 @@ NMB_API void nmb__run_release(nmb_run *, size_t mark);
  * borrowed; NULL: none. */
 NMB_API void nmb__run_subject_set(nmb_run *, const void *);
 NMB_API const void *nmb__run_subject(const nmb_run *);
+
+/* A table of costs of instructions that other processes share (base/memo.h), and the hash
+ * of all that costs depend on besides the instruction: machine and models.  Borrowed;
+ * NULL: none. */
+NMB_API void nmb__run_memo_set(nmb_run *, nmb__memo *, uint64_t machine);
+NMB_API nmb__memo *nmb__run_memo(const nmb_run *, uint64_t *machine);
 
 /* A place for things that are found once a run and then only looked up, such as tables
  * of files: gives the address of the head of a list of that kind, and in *own the arena

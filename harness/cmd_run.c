@@ -50,6 +50,7 @@ options(const nmb__cli *cli, const nmb__experiment *e)
       .workers = (int)nmb__cli_int(cli, "jobs"),
       .limits = {e->time_limit, e->memory_limit},
       .retry = nmb__cli_flag(cli, "retry-failed"),
+      .apart = nmb__cli_flag(cli, "apart"),
       .progress =
           quiet ? NMB__PROGRESS_NONE : nmb__progress_find(nmb__cli_text(cli, "progress")),
   };
@@ -120,8 +121,11 @@ summary(const nmb__setup *s, const nmb__exec *x, bool quiet)
         printf(", %d %s", by[i], nmb_status_name((nmb_status)i));
     if (left)
       printf(", %d left", left);
-    printf("\n%d jobs run now, %d had been done\nresults: %s\n", x->nrun, x->nbefore,
-           s->output);
+    printf("\n%d jobs run now, %d had been done\n", x->nrun, x->nbefore);
+    if (x->memo_found)
+      printf("costs of instructions: %llu found in other cells, %llu shared with them\n",
+             (unsigned long long)x->memo_found, (unsigned long long)x->memo_put);
+    printf("results: %s\n", s->output);
   }
   if (x->signal)
     fprintf(stderr, "nmbench: stopped; the same command goes on from here\n");
@@ -223,6 +227,8 @@ static const nmb__flag flags[] = {
     NMB__FLAG_FILTERS,
     {"timeout", 0, "TIME", "time", NULL, "most time of one cell, e.g. 30s or 5min"},
     {"memory", 0, "SIZE", "size", NULL, "most memory of one cell, e.g. 2GiB"},
+    {"apart", 0, NULL, NULL, NULL,
+     "let no cell look up what an instruction costs in another (the results are the same)"},
     {"progress", 0, "KIND", "auto|bar|plain|json|none", "auto", "how progress is shown"},
     {"no-figures", 0, NULL, NULL, NULL, "do not draw figures at the end"},
     {"quiet", 'q', NULL, NULL, NULL, "no progress and no summary"},

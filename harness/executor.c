@@ -17,6 +17,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/memo.h"
 #include "base/run.h"
 
 typedef struct exec {
@@ -36,7 +37,10 @@ typedef struct exec {
   nmb_prog *graph;
   const nmb__cell *graph_cell; /* that `graph` belongs to */
   nmb_status graph_status;
+  nmb__memo *memo; /* costs that all cells share; NULL: none */
 } exec;
+
+enum { MEMO_SLOTS = 1 << 16 }; /* 20 MB at most: pages nobody wrote cost nothing */
 
 bool
 nmb__status_failed(nmb_status s)
@@ -146,7 +150,7 @@ start_job(exec *x, nmb__worker *w, int job)
 {
   build_graph(x, &x->plan->cell[x->plan->job[job].cell]);
   const nmb__task t = {x->plan, job, x->graph, x->graph_status,
-                       nmb_error_text(x->graph_run)};
+                       nmb_error_text(x->graph_run), x->memo};
   if (!x->graph) {
     nmb__result r;
     nmb__task_run(x->run, &t, NULL, -1, &r);
@@ -320,8 +324,12 @@ nmb__execute(nmb_run *run, const nmb__plan *plan, nmb__journal *journal,
   x.worker = NMB_NEW(run, nmb__worker, o->workers);
   x.synced = nmb__now();
   nmb__progress_begin(&p, o->progress, wanted, x.ndone);
+  x.memo = o->apart ? NULL : nmb__memo_new(MEMO_SLOTS, sizeof(nmb_cost));
   nmb_status st = loop(&x, &p);
   stop_workers(&x);
+  if (x.memo)
+    nmb__memo_counts(x.memo, &out->memo_found, &out->memo_put);
+  nmb__memo_free(x.memo);
   nmb__progress_end(&p);
   if (st == NMB_OK)
     st = sync_now(&x, true);

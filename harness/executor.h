@@ -12,6 +12,7 @@ typedef struct nmb__exec_options {
   int workers; /* at most NMB__MAXWORKER */
   nmb__limits limits;
   bool retry; /* jobs that crashed, hung or ran out of memory run again */
+  bool apart; /* no cell looks up what instructions cost in another */
   nmb__progress_kind progress;
 } nmb__exec_options;
 
@@ -21,6 +22,7 @@ typedef struct nmb__exec {
   int nrun;           /* in this call */
   int nbefore;        /* wanted ones that were done already */
   int signal;         /* that ended it early; 0: none */
+  uint64_t memo_found, memo_put; /* costs looked up in another cell; shared with others */
 } nmb__exec;
 
 /* Statuses that tell of the host or of a bug, rather than of the plan. */

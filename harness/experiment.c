@@ -139,18 +139,42 @@ use_model(reader *r, setting *at, const char *name, int *id)
   return NMB_OK;
 }
 
-/* All that decides what a machine does: its text and the code of its models. */
+/* Kinds of DRAM are data that models of engines in memory open by name. */
+static uint64_t
+dram_digest(nmb_run *run)
+{
+  const char **file;
+  nmb__hasher *h = nmb__hash_begin();
+  const int n = nmb__list_files(run, "dram", "dram", &file);
+  for (int i = 0; i < n; i++) {
+    const char *path, *text = NULL;
+    size_t len = 0;
+    if (nmb__find_file(run, "dram", file[i], "dram", &path) == NMB_OK)
+      text = nmb__read_file(run, path, &len);
+    nmb__hash_add(h, file[i], strlen(file[i]) + 1);
+    if (text)
+      nmb__hash_add(h, text, len);
+  }
+  return nmb__hash_end(h);
+}
+
+/* All that decides what a machine does: its text and the code of its models, and the kinds
+ * of DRAM if it computes there. */
 static uint64_t
 machine_hash(nmb_run *run, const nmb_hw *hw)
 {
   const char *text = nmb__machine_text(run, hw);
   nmb__hasher *h = nmb__hash_begin();
+  bool in_memory = false;
   nmb__hash_add(h, text, strlen(text));
   for (int i = 0; i < hw->nengine; i++) {
     const uint64_t digest =
         hw->engine[i].impl ? nmb__plugin_digest(hw->engine[i].impl) : 0;
     nmb__hash_add(h, &digest, sizeof digest);
+    in_memory |= hw->engine[i].in_memory;
   }
+  const uint64_t kinds = in_memory ? dram_digest(run) : 0;
+  nmb__hash_add(h, &kinds, sizeof kinds);
   return nmb__hash_end(h);
 }
 

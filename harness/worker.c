@@ -237,6 +237,7 @@ compute(nmb_run *run, const nmb__task *t, nmb_prog *p, entries *es)
   const nmb__cell *c = &plan->cell[job->cell];
   const nmb__pipeline_hooks hooks = {.done = pass_done, .arg = es};
   nmb__run_seed(run, (uint64_t)c->workload->seed);
+  nmb__run_memo_set(run, t->memo, e->machine[c->machine].hash);
   nmb_prog_set_hw(p, e->machine[c->machine].hw);
   const double start = nmb__now();
   nmb_status st = nmb__pipeline_run(run, p, job->pipeline, &hooks);

@@ -15,6 +15,7 @@ typedef struct nmb__task {
   const nmb_prog *graph; /* of the job's first cell; NULL if it could not be built */
   nmb_status graph_status;
   const char *graph_error;
+  nmb__memo *memo; /* costs that cells share; NULL: none */
 } nmb__task;
 
 /* Runs the job here and now; the program is changed.  Fails never: what goes wrong

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/memo.h"
 #include "base/run.h"
 
 void
@@ -38,6 +39,7 @@ nmb_sim_fidelity(const nmb_run *run)
  * the instruction, its op and the formats of its operands. */
 typedef struct costkey {
   int32_t kind, engine, code, first, grouped, block;
+  uint64_t op; /* hash of its attributes and of the shapes of its tensors */
   int64_t tile[8];
   nmb_place place;
   int nopnd;
@@ -46,6 +48,42 @@ typedef struct costkey {
     int64_t rows, row_bytes, stride;
   } opnd[NMB_MAXOPND];
 } costkey;
+
+static void
+add_tensor(nmb__hasher *h, const nmb_tensor *t)
+{
+  const int64_t facts[] = {t->role, t->dtype, t->group, t->rank};
+  nmb__hash_add(h, facts, sizeof facts);
+  nmb__hash_add(h, t->dim, (size_t)t->rank * sizeof *t->dim);
+}
+
+/* The experts' rows stand for the number of the routing table. */
+static uint64_t
+op_hash(const nmb_prog *p, nmb_id id)
+{
+  const nmb_op *op = &p->op[id];
+  nmb__hasher *h = nmb__hash_begin();
+  for (int i = 0; i < op->nin + op->nout; i++) {
+    const nmb_id t = i < op->nin ? op->in[i] : op->out[i - op->nin];
+    add_tensor(h, &p->tensor[t]);
+    add_tensor(h, &p->tensor[nmb_tensor_root(p, t)]);
+  }
+  for (int i = 0; i < op->nattr; i++) {
+    const nmb_attr *a = &op->attr[i];
+    nmb__hash_add(h, a->key, strlen(a->key) + 1);
+    if (a->kind == NMB_ATTR_SYM)
+      nmb__hash_add(h, a->s, strlen(a->s) + 1);
+    else if (a->kind == NMB_ATTR_REAL)
+      nmb__hash_add(h, &a->r, sizeof a->r);
+    else if (strcmp(a->key, "routing"))
+      nmb__hash_add(h, &a->i, sizeof a->i);
+  }
+  if (op->code == NMB_OP_GLINEAR) {
+    const nmb_routing *r = &p->routing[nmb_op_int(op, "routing", 0)];
+    nmb__hash_add(h, r->load, (size_t)r->experts * sizeof *r->load);
+  }
+  return nmb__hash_end(h);
+}
 
 static void
 cost_key(const nmb_prog *p, const nmb_insn *in, costkey *k)
@@ -89,6 +127,61 @@ cost_key(const nmb_prog *p, const nmb_insn *in, costkey *k)
   }
 }
 
+/* Hashes of ops, each found when it is first asked for. */
+typedef struct ophashes {
+  uint64_t *v;
+  bool *known;
+} ophashes;
+
+static uint64_t
+hash_of(const nmb_prog *p, ophashes *h, nmb_id op)
+{
+  if (op == NMB_NONE)
+    return 0;
+  if (!h->known[op]) {
+    h->v[op] = op_hash(p, op);
+    h->known[op] = true;
+  }
+  return h->v[op];
+}
+
+/* The key among all programs on all machines; false if the cost may depend on more. */
+static bool
+global_key(const nmb_prog *p, const nmb_insn *in, nmb_fidelity f, uint64_t machine,
+           const costkey *k, uint64_t out[2])
+{
+  struct {
+    uint64_t machine, fidelity;
+    costkey k;
+  } all;
+  const bool attention =
+      k->code == NMB_OP_QK || k->code == NMB_OP_SOFTMAX || k->code == NMB_OP_PV;
+  if (attention && p->hw->engine[in->engine].in_memory)
+    return false;
+  memset(&all, 0, sizeof all);
+  all.machine = machine;
+  all.fidelity = (uint64_t)f;
+  memcpy(&all.k, k, sizeof *k);
+  all.k.grouped = all.k.block = 0;
+  nmb__hash128(&all, sizeof all, out);
+  return true;
+}
+
+static nmb_status
+shared_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity f,
+            const costkey *k, nmb_cost *out)
+{
+  uint64_t machine, key[2];
+  nmb__memo *memo = nmb__run_memo(run, &machine);
+  const bool shared = memo && global_key(p, in, f, machine, k, key);
+  if (shared && nmb__memo_get(memo, key, out))
+    return NMB_OK;
+  NMB_TRY(nmb_insn_cost_at(run, p, in, f, NULL, out));
+  if (shared)
+    nmb__memo_put(memo, key, out);
+  return NMB_OK;
+}
+
 nmb_status
 nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cost **out)
 {
@@ -102,10 +195,12 @@ nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cos
   while (mask < (size_t)p->ninsn * 2)
     mask = mask * 2 + 1;
   memo *table = NMB_NEW(run, memo, mask + 1);
+  ophashes ops = {NMB_NEW(run, uint64_t, p->nop + 1), NMB_NEW(run, bool, p->nop + 1)};
   *out = NMB_NEW(run, nmb_cost, p->ninsn + 1);
   for (int i = 0; i < p->ninsn; i++) {
     costkey k;
     cost_key(p, &p->insn[i], &k);
+    k.op = hash_of(p, &ops, p->insn[i].op);
     size_t at = (size_t)nmb__hash(&k, sizeof k) & mask;
     while (table[at].insn && memcmp(&table[at].key, &k, sizeof k))
       at = (at + 1) & mask;
@@ -113,7 +208,7 @@ nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cos
       (*out)[i] = (*out)[table[at].insn - 1];
       continue;
     }
-    NMB_TRY(nmb_insn_cost_at(run, p, &p->insn[i], fidelity, NULL, &(*out)[i]));
+    NMB_TRY(shared_cost(run, p, &p->insn[i], fidelity, &k, &(*out)[i]));
     table[at].key = k;
     table[at].insn = i + 1;
   }

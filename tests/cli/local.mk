@@ -11,7 +11,7 @@ CLI_TESTS = tests/cli/usage.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/
   tests/cli/reads.sh tests/cli/orderings.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
-HARNESS_TESTS = tests/cli/run.sh tests/cli/resume.sh tests/cli/failures.sh \
+HARNESS_TESTS = tests/cli/run.sh tests/cli/memo.sh tests/cli/resume.sh tests/cli/failures.sh \
   tests/cli/experiment.sh tests/cli/output.sh tests/cli/hdf5.sh
 dist_check_SCRIPTS += $(HARNESS_TESTS)
 TESTS += $(HARNESS_TESTS)

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/memo.h"
 #include "base/near.h"
 #include "base/options.h"
 #include "base/path.h"
@@ -269,7 +271,41 @@ test_paths(void)
   nmb__run_close(run);
 }
 
-UNIT_MAIN("base", {"values with units are read exactly, others refused", test_units},
+/* What a child has found its parent sees; the first value of a key stays; a table that is
+ * full, or keys that meet in one place, lose nothing that is there. */
+static void
+test_memo(void)
+{
+  nmb__memo *m = nmb__memo_new(64, sizeof(double));
+  CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (uint64_t i = 0; i < 20; i++)
+      nmb__memo_put(m, (uint64_t[2]){7, i}, &(double){3.5 * (double)i});
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+  double v = -1;
+  for (uint64_t i = 0; i < 20; i++) {
+    CU_ASSERT_TRUE(nmb__memo_get(m, (uint64_t[2]){7, i}, &v));
+    CU_ASSERT_EQUAL(v, 3.5 * (double)i);
+  }
+  CU_ASSERT_FALSE(nmb__memo_get(m, (uint64_t[2]){7, 20}, &v));
+  CU_ASSERT_FALSE(nmb__memo_get(m, (uint64_t[2]){8, 1}, &v));
+  nmb__memo_put(m, (uint64_t[2]){7, 1}, &(double){-2});
+  CU_ASSERT_TRUE(nmb__memo_get(m, (uint64_t[2]){7, 1}, &v) && v == 3.5);
+  for (uint64_t i = 0; i < 1000; i++)
+    nmb__memo_put(m, (uint64_t[2]){i * 13, 99}, &(double){1});
+  uint64_t found, put;
+  nmb__memo_counts(m, &found, &put);
+  CU_ASSERT_EQUAL(put, 64);
+  CU_ASSERT_EQUAL(found, 21);
+  CU_ASSERT_TRUE(nmb__memo_get(m, (uint64_t[2]){7, 19}, &v) && v == 66.5);
+  nmb__memo_free(m);
+}
+
+UNIT_MAIN("base", {"a table that processes share", test_memo},
+          {"values with units are read exactly, others refused", test_units},
           {"units and their quotients are known", test_units_known},
           {"the shortest text reads back to the same value", test_units_format},
           {"options: given, default, wrong", test_options},
