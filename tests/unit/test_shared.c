@@ -219,7 +219,7 @@ normed(const float *w, const double *x, int n, double *y)
 static double
 gelu(double x)
 {
-  return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  return x / (1 + exp(-2 * sqrt(1 / acos(0)) * (x + 0.044715 * x * x * x)));
 }
 
 static void
