@@ -193,6 +193,7 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
     t->o_bias = t->bias;
   if (I(b, QK_NORM_ON))
     NMB_TRY(nmb__choose(b, NMB__F_QK_NORM, qk_names, 5, &t->qk_norm));
+  t->qk_norm_after = I(b, QK_NORM_AFTER);
   double score;
   NMB_TRY(
       nmb__rope_resolve(b, t->mla ? t->d_rope : t->dk, window, &t->rope, &score));

@@ -300,11 +300,14 @@ static nmb_id
 positioned(maker *m, const char *which, nmb_id y, int64_t n)
 {
   const nmb__attn *t = &m->l->attn;
-  if (t->qk_norm != NMB__QKNORM_NONE)
+  const bool normed = t->qk_norm != NMB__QKNORM_NONE;
+  if (normed && !t->qk_norm_after)
     y = qk_norm(m, which, y, n, t->dk);
   if (*which == 'q')
-    return rope_query(m, y, n, t->dk);
-  return t->rope.dims ? rope(m, &t->rope, y, act3(m, which, m->T, n, t->dk)) : y;
+    y = rope_query(m, y, n, t->dk);
+  else if (t->rope.dims)
+    y = rope(m, &t->rope, y, act3(m, which, m->T, n, t->dk));
+  return normed && t->qk_norm_after ? qk_norm(m, which, y, n, t->dk) : y;
 }
 
 /* Queries or the one key of an indexer, as the model's own are. */

@@ -19,6 +19,7 @@ typedef struct key_row {
   const char *why;
 } key_row;
 
+#define DEFAULT(values)
 #define KEY(key, arch, field)
 #define NOTE(key, why)
 #define ARCH(arch, family, values) {arch, family, values},
@@ -37,6 +38,18 @@ static const key_row keys[] = {
 #undef ARCH
 #undef KEY
 #undef NOTE
+#undef DEFAULT
+#define ARCH(arch, family, values)
+#define KEY(key, arch, field)
+#define NOTE(key, why)
+#define DEFAULT(values) values
+static const char defaults[] =
+#include "frontend/gguf.def"
+    ;
+#undef ARCH
+#undef KEY
+#undef NOTE
+#undef DEFAULT
 #define NARCH ((int)(sizeof archs / sizeof *archs))
 #define NKEY (sizeof keys / sizeof *keys)
 
@@ -90,6 +103,26 @@ meta_json(const reader *r, const nmb__meta *m)
   return list;
 }
 
+/* Layers without attention have 0 heads, others 0 of their network: a list whose other
+ * numbers are alike is one number, as the tensors say which layers these are. */
+static json_t *
+one_number(json_t *list)
+{
+  const json_t *some = NULL, *v;
+  size_t i;
+  json_array_foreach(list, i, v)
+  {
+    if (!json_is_integer(v) || (json_integer_value(v) && some && !json_equal(v, some)))
+      return list;
+    some = json_integer_value(v) ? v : some;
+  }
+  if (!some)
+    return list;
+  json_t *out = json_integer(json_integer_value(some));
+  json_decref(list);
+  return out;
+}
+
 static bool
 fits(const char *pattern, const char *s)
 {
@@ -123,7 +156,7 @@ key_read(reader *r, const nmb__meta *m)
     if (!fits(k->key, s) || (*k->arch && strcmp(k->arch, r->row->arch)))
       continue;
     if (k->field >= 0 && k->field != NMB__F_NFIELD)
-      return set(r, (nmb__field)k->field, m->key, meta_json(r, m));
+      return set(r, (nmb__field)k->field, m->key, one_number(meta_json(r, m)));
     nmb__config_note(r->run, &r->c, m->key, "ignored",
                      k->why ? k->why : "the family's code does not read it");
     return NMB_OK;
@@ -192,9 +225,13 @@ norms_read(reader *r)
   else if (!strcmp(norm, "layer"))
     norm = "layer-nobias";
   NMB_TRY(set(r, NMB__F_NORM, "output_norm.bias", json_string(norm)));
-  NMB_TRY(set(r, NMB__F_QK_NORM_ON, "attn_q_norm.weight", json_boolean(q != NULL)));
-  if (!q || q->rank > 1)
+  if (!strcmp(r->c.set[NMB__F_QK_NORM].s, "unit")) /* has no weights */
     return NMB_OK;
+  NMB_TRY(set(r, NMB__F_QK_NORM_ON, "attn_q_norm.weight", json_boolean(q != NULL)));
+  if (!q)
+    return NMB_OK;
+  if (q->rank > 1)
+    return set(r, NMB__F_QK_NORM, "attn_q_norm.weight", json_string("layer-per-head"));
   const nmb__wtensor *v = of_any(r, "attn_q.weight");
   const bool full =
       v && v->rank == 2 && v->dim[0] == q->count && r->c.set[NMB__F_HEADS].i > 1;
@@ -273,13 +310,53 @@ latent_read(reader *r)
   return set(r, NMB__F_V_DIM, v->key, json_integer(v->i));
 }
 
+/* Which layers of a family with state mixers have one. */
+static nmb_status
+mixers_read(reader *r)
+{
+  if (!strcmp(r->c.set[NMB__F_MIXER].s, "none") || r->c.set[NMB__F_MIX_BESIDE].i)
+    return NMB_OK;
+  const int64_t layers = r->c.set[NMB__F_LAYERS].i;
+  const char *letters = "";
+  json_t *list = json_array();
+  for (int64_t i = 0; i < layers; i++) {
+    const bool attn = of_layer(r, i, "attn_output.weight") != NULL;
+    const bool mixes = of_layer(r, i, "ssm_out.weight") != NULL;
+    json_array_append_new(list, json_integer(attn));
+    letters = nmb_format(r->run, "%s%s", letters,
+                         attn                                      ? "*"
+                         : mixes                                   ? "M"
+                         : of_layer(r, i, "ffn_gate_inp.weight") ? "E"
+                                                                   : "-");
+  }
+  if (!r->c.set[NMB__F_MIX_ALONE].i)
+    return set(r, NMB__F_MIX_LIST, "attn_output.weight", list);
+  json_decref(list);
+  return set(r, NMB__F_MIX_PATTERN, "attn_output.weight", json_string(letters));
+}
+
+static bool
+is_arch(const reader *r, const char *arch)
+{
+  return !strcmp(r->row->arch, arch);
+}
+
 /* What one architecture does unlike its family. */
 static nmb_status
 quirks_read(reader *r)
 {
   const int64_t layers = r->c.set[NMB__F_LAYERS].i, heads = r->c.set[NMB__F_HEADS].i;
-  if (!strcmp(r->row->arch, "falcon") && !of_any(r, "attn_norm_2.weight"))
+  if (is_arch(r, "falcon") && !of_any(r, "attn_norm_2.weight"))
     NMB_TRY(set(r, NMB__F_PLACE, "attn_norm_2.weight", json_string("parallel")));
+  if (is_arch(r, "stablelm") && of_any(r, "ffn_norm.weight"))
+    NMB_TRY(set(r, NMB__F_PLACE, "ffn_norm.weight", json_string("pre")));
+  if (is_arch(r, "llama4") && r->c.set[NMB__F_EXPERTS].i == 128) /* Maverick */
+    NMB_TRY(set(r, NMB__F_QK_NORM_ON, "expert_count", json_false()));
+  if (is_arch(r, "baichuan") && layers == 40) /* the 13B models */
+    NMB_TRY(set(r, NMB__F_POSITION, "block_count", json_string("alibi")));
+  const nmb__meta *tuned = meta(r, "rope.scaling.finetuned");
+  if (is_arch(r, "granitehybrid") && tuned && !tuned->i)
+    NMB_TRY(set(r, NMB__F_POSITION, tuned->key, json_string("none")));
   /* the 27B models scale by the width of the hidden state over the heads */
   if (((!strcmp(r->row->arch, "gemma2") && layers == 46) ||
        (!strcmp(r->row->arch, "gemma3") && layers == 62)) &&
@@ -476,6 +553,7 @@ static nmb_status
 header_read(reader *r)
 {
   NMB_TRY(nmb__config_begin(r->run, r->w->path, family_of(r), &r->c));
+  NMB_TRY(nmb__config_apply(r->run, &r->c, defaults));
   NMB_TRY(nmb__config_apply(r->run, &r->c, r->row->values));
   for (int i = 0; i < r->w->nmeta; i++)
     NMB_TRY(key_read(r, &r->w->meta[i]));
@@ -484,6 +562,7 @@ header_read(reader *r)
   NMB_TRY(sizes_read(r));
   NMB_TRY(experts_read(r));
   NMB_TRY(latent_read(r));
+  NMB_TRY(mixers_read(r));
   NMB_TRY(quirks_read(r));
   NMB_TRY(scaling_read(r));
   nmb__config_end(r->run, &r->c);

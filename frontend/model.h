@@ -83,7 +83,7 @@ typedef struct nmb__index {
 typedef struct nmb__attn {
   int64_t heads, kv_heads, dk, dv;
   int64_t bias, o_bias; /* booleans */
-  int64_t qk_norm;
+  int64_t qk_norm, qk_norm_after; /* after: boolean, of the rotation */
   int64_t window, sink; /* window 0: none */
   int64_t chunk;        /* keys of the query's own chunk of so many only; 0: all */
   int64_t v_norm, k_eq_v; /* booleans: values normed without weights; made from keys */

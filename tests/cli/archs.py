@@ -1,0 +1,539 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Small GGUF files of many architectures with random weights: the logits of the program
+# against those of tiny_gguf.py.  Usage: archs.py NMBENCH FOLDER [ARCHITECTURE..]
+import json
+import subprocess
+import sys
+
+import numpy as np
+
+from tiny_gguf import Model, write
+
+TOKENS = [3, 17, 42, 9, 60, 3, 25, 11, 33, 50, 7, 29]
+H, V, FF, CONTEXT = 32, 64, 48, 64
+
+
+class Maker:
+    def __init__(self, seed, L=2):
+        self.r, self.t, self.L = np.random.default_rng(seed), {}, L
+        self.w('token_embd', V, H, size=1)
+
+    def w(self, name, *shape, size=None, end='.weight', at=0):
+        size = shape[-1]**-0.5 if size is None else size
+        self.t[name + end] = (at + size * self.r.standard_normal(shape)).astype(np.float32)
+
+    def norm(self, name, n=H, bias=False, *lead):
+        self.w(name, *lead, n, size=0.2, at=1)
+        if bias:
+            self.w(name, *lead, n, size=0.2, end='.bias')
+
+    def lin(self, name, n, k, bias=False):
+        self.w(name, n, k)
+        if bias:
+            self.w(name, n, size=0.3, end='.bias')
+
+    def layers(self):
+        return [(i, f'blk.{i}.') for i in range(self.L)]
+
+    def attention(self, b, heads=4, kv=2, dk=8, fused=False, bias=False, out_bias=None, qk=None, qk_bias=False):
+        if fused:
+            self.lin(b + 'attn_qkv', (heads + 2 * kv) * dk, H, bias)
+        else:
+            for c, n in zip('qkv', (heads, kv, kv)):
+                self.lin(b + 'attn_' + c, n * dk, H, bias)
+        self.lin(b + 'attn_output', H, heads * dk, bias if out_bias is None else out_bias)
+        for c, n in zip('qk', (heads, kv)):
+            if qk == 'each':
+                self.norm(f'{b}attn_{c}_norm', dk, False, n)
+            elif qk:
+                self.norm(f'{b}attn_{c}_norm', dk if qk == 'head' else n * dk)
+
+    def network(self, b, kind='split', bias=False, ff=FF, end=''):
+        if kind == 'split':
+            self.lin(b + 'ffn_gate' + end, ff, H, bias)
+        self.lin(b + 'ffn_up' + end, ff * (2 if kind == 'fused' else 1), H, bias)
+        self.lin(b + 'ffn_down' + end, H, ff, bias)
+
+    def experts(self, b, E=6, ff=16, shared=0, bias=False, router_bias=False, select=False, shared_gate=False):
+        self.lin(b + 'ffn_gate_inp', E, H, router_bias)
+        for name, n, k in (('gate', ff, H), ('up', ff, H), ('down', H, ff)):
+            self.w(f'{b}ffn_{name}_exps', E, n, k)
+            if bias:
+                self.w(f'{b}ffn_{name}_exps', E, n, size=0.3, end='.bias')
+        if select:
+            self.w(b + 'exp_probs_b', E, size=0.3, end='.bias')
+        if shared:
+            self.network(b, ff=shared, end='_shexp')
+        if shared_gate:
+            self.w(b + 'ffn_gate_inp_shexp', H)
+
+    def norms(self, b, names, bias=False):
+        for name in names:
+            self.norm(b + name, H, bias)
+
+    def end(self, head=True, bias=False, head_bias=False):
+        self.norm('output_norm', H, bias)
+        if head:
+            self.lin('output', V, H, head_bias)
+
+
+def keys(arch, **more):
+    """more: key without the architecture, "." as "__"."""
+    k = {'context_length': CONTEXT, 'embedding_length': H, 'block_count': 2, 'feed_forward_length': FF,
+         'attention.head_count': 4, 'attention.head_count_kv': 2, 'vocab_size': V}
+    k.update({n.replace('__', '.'): v for n, v in more.items()})
+    return {'general.architecture': arch, 'general.name': 'tiny ' + arch,
+            **{f'{arch}.{n}': v for n, v in k.items() if v is not None}}
+
+
+RMS = dict(attention__layer_norm_rms_epsilon=1e-5)
+LN = dict(attention__layer_norm_epsilon=1e-5)
+
+
+def plain(arch, rope='half', k=None, o=None, L=2, norm='rms', bias=False, attn=None, ffn=None, tied=False, head_bias=False,
+          norms=('attn_norm', 'ffn_norm'), seed=1, norm_bias=None, rot=8, moe=None, dense=0):
+    """Attention and a network in each layer; moe: experts from layer `dense` on."""
+    m = Maker(seed, L)
+    norm_bias = norm == 'layer' if norm_bias is None else norm_bias
+    for i, b in m.layers():
+        m.norms(b, norms, norm_bias)
+        m.attention(b, bias=bias, **(attn or {}))
+        if moe is not None and i >= dense:
+            m.experts(b, **moe)
+        else:
+            m.network(b, **(ffn or {}))
+    m.end(not tied, norm_bias, head_bias)
+    if not norms:
+        del m.t['output_norm.weight']
+    options = dict(rope=rope, norm=norm, layers=L)
+    options.update(o or {})
+    base = dict(RMS if norm == 'rms' else LN, block_count=L)
+    if rope:
+        base['rope__dimension_count'] = rot
+        options.setdefault('rot', rot)
+    base.update(k or {})
+    if moe is not None:
+        base.setdefault('expert_count', moe.get('E', 6))
+        base.setdefault('expert_used_count', 2)
+    options.setdefault('kv', base.get('attention__head_count_kv', 2))
+    return keys(arch, **base), m.t, options
+
+
+CASES = {}
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def add(name, *args, **kwargs):
+    CASES[name] = lambda: plain(*args, **kwargs)
+
+
+FREQS = np.linspace(1, 4, 4).astype(np.float32)
+
+
+# ------------------------------------------------- attention and a gated network
+add('llama', 'llama', 'adjacent')
+add('llama-tied', 'llama', 'adjacent', tied=True, k=dict(rope__freq_base=5e5), o=dict(theta=5e5))
+add('llama-moe', 'llama', 'adjacent', moe={})
+add('llama-linear', 'llama', 'adjacent', k=dict(rope__scaling__type='linear', rope__scaling__factor=4.0), o=dict(linear=4))
+add('llama-bias', 'llama', 'adjacent', bias=True)
+add('llama-wide-heads', 'llama', 'adjacent', attn=dict(dk=16), rot=16, k=dict(attention__key_length=16, attention__value_length=16),
+    o=dict(dk=16))
+
+
+@case
+def llama_freqs():
+    k, t, o = plain('llama', 'adjacent')
+    t['rope_freqs.weight'] = FREQS
+    return k, t, dict(o, freqs=FREQS)
+
+
+@case
+def llama_yarn():
+    k, t, o = plain('llama', 'adjacent', k=dict(rope__scaling__type='yarn', rope__scaling__factor=8.0,
+                                                rope__scaling__original_context_length=32))
+    return k, t, dict(o, yarn=dict(factor=8, orig=32))
+
+
+@case
+def llama_experts_apart():
+    """Files of early 2024 have a tensor for each expert."""
+    k, t, o = plain('llama', 'adjacent', moe=dict(ff=FF))
+    out = dict(t)
+    for n in [n for n in t if '_exps' in n]:
+        for e in range(6):
+            out[n.replace('_exps', f'.{e}')] = out[n][e]
+        del out[n]
+    return k, out, dict(o, all=t)
+
+
+add('mistral3', 'mistral3', 'adjacent', attn=dict(dk=16), rot=16, k=dict(attention__key_length=16, attention__value_length=16),
+    o=dict(dk=16))
+add('internlm2', 'internlm2', 'adjacent')
+add('xverse', 'xverse', 'adjacent')
+add('baichuan', 'baichuan', 'adjacent', attn=dict(kv=4), k=dict(attention__head_count_kv=4))
+add('arcee', 'arcee', 'adjacent', ffn=dict(kind='plain'), o=dict(act='relu2'))
+add('ernie4_5', 'ernie4_5', 'adjacent', tied=True)
+add('ernie4_5-moe', 'ernie4_5-moe', 'adjacent', moe=dict(shared=32, select=True), dense=1, L=3,
+    k=dict(expert_feed_forward_length=16, expert_shared_count=2, leading_dense_block_count=1, interleave_moe_layer_step=1))
+add('smollm3', 'smollm3', 'adjacent', L=4, tied=True, o=dict(rope_on=lambda i: (i + 1) % 4 != 0))
+add('qwen', 'qwen', bias=True, attn=dict(kv=4, fused=True, out_bias=False), k=dict(attention__head_count_kv=4, feed_forward_length=2 * FF))
+add('qwen2', 'qwen2', bias=True, attn=dict(out_bias=False), k=dict(rope__freq_base=1e6), o=dict(theta=1e6))
+add('qwen2moe', 'qwen2moe', bias=True, attn=dict(out_bias=False), moe=dict(shared=24, shared_gate=True), o=dict(renorm=False),
+    k=dict(expert_feed_forward_length=16, expert_shared_feed_forward_length=24))
+add('qwen3', 'qwen3', attn=dict(qk='head', dk=16), rot=16, k=dict(attention__key_length=16, attention__value_length=16), o=dict(dk=16))
+add('qwen3moe', 'qwen3moe', attn=dict(qk='head'), moe={}, k=dict(expert_feed_forward_length=16))
+add('seed_oss', 'seed_oss', bias=True, attn=dict(out_bias=False), norms=('attn_norm', 'post_attention_norm'))
+add('exaone', 'exaone')
+add('orion', 'orion', norm='layer')
+add('olmo', 'olmo', 'adjacent', norm='unit', norms=(), k=dict(attention__clamp_kqv=0.7), o=dict(clip=0.7))
+add('olmo2', 'olmo2', attn=dict(qk='full'), norms=('post_attention_norm', 'post_ffw_norm'), o=dict(place='post'))
+add('olmoe', 'olmoe', attn=dict(qk='full', kv=4), moe={}, o=dict(renorm=False), k=dict(attention__head_count_kv=4))
+add('granite', 'granite', 'adjacent', tied=True,
+    k=dict(attention__scale=0.2, embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0),
+    o=dict(scale=0.2, embed=6, residual=0.3, logits=0.25))
+add('granitemoe', 'granitemoe', 'adjacent', moe=dict(shared=24), o=dict(scale=0.2, embed=6, residual=0.3, logits=0.25, score='chosen'),
+    k=dict(attention__scale=0.2, embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0, expert_shared_feed_forward_length=24))
+add('minicpm', 'minicpm', 'adjacent', tied=True, k=dict(embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0),
+    o=dict(embed=6, residual=0.3, logits=0.25))
+add('hunyuan-dense', 'hunyuan-dense', attn=dict(qk='head'), tied=True, o=dict(before_rope=False))
+add('hunyuan-moe', 'hunyuan-moe', attn=dict(qk='head'), moe=dict(shared=24), o=dict(before_rope=False),
+    k=dict(expert_feed_forward_length=16, expert_shared_feed_forward_length=24))
+add('deepseek', 'deepseek', 'adjacent', attn=dict(kv=4), moe=dict(shared=32), dense=1, L=3, o=dict(renorm=False),
+    k=dict(attention__head_count_kv=4, expert_feed_forward_length=16, expert_shared_count=2, leading_dense_block_count=1,
+           expert_weights_scale=1.0))
+add('bailingmoe', 'bailingmoe', 'adjacent', moe=dict(shared=32),
+    k=dict(expert_feed_forward_length=16, expert_shared_count=2, expert_weights_norm=True, expert_weights_scale=1.0,
+           leading_dense_block_count=0))
+add('bailingmoe2', 'bailingmoe2', attn=dict(qk='head', fused=True), moe=dict(shared=16, select=True, E=8), dense=1, L=3,
+    o=dict(score='sigmoid', route=2.5, groups=4, keep=2),
+    k=dict(expert_feed_forward_length=16, expert_shared_count=1, expert_shared_feed_forward_length=16, expert_weights_norm=True,
+           expert_weights_scale=2.5, expert_gating_func=2, leading_dense_block_count=1, expert_group_count=4,
+           expert_group_used_count=2))
+add('dots1', 'dots1', attn=dict(qk='head', kv=4), moe=dict(shared=32, select=True), dense=1, L=3, o=dict(score='sigmoid', route=2.5),
+    k=dict(attention__head_count_kv=4, expert_feed_forward_length=16, expert_shared_count=2, expert_weights_norm=True,
+           expert_weights_scale=2.5, expert_gating_func=2, leading_dense_block_count=1))
+add('glm4moe', 'glm4moe', bias=True, attn=dict(qk='head', out_bias=False), rot=4, moe=dict(shared=16, select=True), dense=1, L=3,
+    norms=('attn_norm', 'post_attention_norm'), o=dict(score='sigmoid', route=1.5),
+    k=dict(expert_feed_forward_length=16, expert_shared_count=1, expert_weights_norm=True, expert_weights_scale=1.5,
+           expert_gating_func=2, leading_dense_block_count=1))
+add('minimax-m2', 'minimax-m2', attn=dict(qk='full'), rot=4, moe=dict(select=True), o=dict(score='sigmoid'),
+    k=dict(expert_feed_forward_length=16, expert_gating_func=2))
+add('bitnet', 'bitnet', norms=('attn_norm', 'ffn_norm', 'attn_sub_norm'), tied=True)
+
+
+@case
+def bitnet():
+    k, t, o = plain('bitnet', norms=('attn_norm', 'ffn_norm', 'attn_sub_norm'), tied=True)
+    m = Maker(5)
+    for _, b in m.layers():
+        m.norm(b + 'ffn_sub_norm', FF)
+    t.update({n: v for n, v in m.t.items() if 'sub' in n})
+    return k, t, o
+
+
+# ----------------------------------------------------------------- norms elsewhere
+SANDWICH = ('attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm')
+GEMMA = dict(attention__key_length=16, attention__value_length=16)
+add('gemma', 'gemma', attn=dict(dk=16), rot=16, tied=True, k=GEMMA, o=dict(dk=16, act='gelu-tanh', embed=H**0.5))
+add('gemma2', 'gemma2', attn=dict(dk=16), rot=16, tied=True, norms=SANDWICH, L=4,
+    k=dict(GEMMA, attn_logit_softcapping=5.0, final_logit_softcapping=3.0, attention__sliding_window=4),
+    o=dict(dk=16, act='gelu-tanh', embed=H**0.5, place='sandwich', cap=5, logit_cap=3, window=4, is_window=lambda i: i % 2 == 0))
+add('gemma3', 'gemma3', attn=dict(dk=16, qk='head'), rot=16, tied=True, norms=SANDWICH, L=7,
+    k=dict(GEMMA, rope__freq_base=1e6, attention__sliding_window=4, rope__scaling__type='linear', rope__scaling__factor=8.0),
+    o=dict(dk=16, act='gelu-tanh', embed=H**0.5, place='sandwich', window=4, is_window=lambda i: i % 6 != 5, theta=1e6,
+           theta_window=1e4, linear=8))
+add('exaone4', 'exaone4', attn=dict(qk='head'), norms=('post_attention_norm', 'post_ffw_norm'), L=4,
+    k=dict(attention__sliding_window=4), o=dict(place='post', window=4, is_window=lambda i: i % 4 != 3, rope_on=lambda i: i % 4 != 3))
+add('glm4', 'glm4', 'adjacent', bias=True, attn=dict(out_bias=False), rot=4, ffn=dict(kind='fused'), norms=SANDWICH,
+    o=dict(place='sandwich'))
+add('command-r', 'command-r', 'adjacent', norm='layer', norm_bias=False, norms=('attn_norm',), tied=True,
+    k=dict(logit_scale=0.25), o=dict(place='parallel', logits=0.25))
+add('command-r-plus', 'command-r', 'adjacent', norm='layer', norm_bias=False, norms=('attn_norm',), tied=True, attn=dict(qk='each'),
+    k=dict(logit_scale=0.25), o=dict(place='parallel', logits=0.25))
+add('cohere2', 'cohere2', 'adjacent', norm='layer', norm_bias=False, norms=('attn_norm',), tied=True, L=4,
+    k=dict(logit_scale=0.25, attention__sliding_window=4),
+    o=dict(place='parallel', logits=0.25, window=4, is_window=lambda i: i % 4 != 3, rope_on=lambda i: i % 4 != 3))
+add('grok', 'grok', attn=dict(kv=2), norms=('attn_norm', 'attn_output_norm', 'ffn_norm', 'layer_output_norm'), moe=dict(ff=FF),
+    tied=True, o=dict(place='sandwich', embed=78.38367176906169, logits=0.5773502691896257, cap=30, act='gelu-tanh', renorm=False,
+                      scale=0.08838834764831845),
+    k=dict(expert_feed_forward_length=FF, embedding_scale=78.38367176906169, logit_scale=0.5773502691896257,
+           attn_logit_softcapping=30.0, attention__output_scale=0.08838834764831845))
+
+# --------------------------------------------------- plain networks, LayerNorm, biases
+PLAIN = dict(kind='plain', bias=True)
+
+
+def positions(k, t, o):
+    t['position_embd.weight'] = np.random.default_rng(9).standard_normal((CONTEXT, H)).astype(np.float32)
+    return k, t, o
+
+
+@case
+def gpt2():
+    return positions(*plain('gpt2', None, norm='layer', bias=True, attn=dict(kv=4, fused=True), ffn=PLAIN, tied=True,
+                            k=dict(attention__head_count_kv=None), o=dict(act='gelu-tanh', kv=4)))
+
+
+@case
+def starcoder():
+    return positions(*plain('starcoder', None, norm='layer', bias=True, attn=dict(kv=1, fused=True), ffn=PLAIN,
+                            k=dict(attention__head_count_kv=1), o=dict(act='gelu-tanh')))
+
+
+add('starcoder2', 'starcoder2', norm='layer', bias=True, ffn=PLAIN, o=dict(act='gelu-tanh'))
+add('gptneox', 'gptneox', norm='layer', bias=True, attn=dict(kv=4, fused=True), ffn=PLAIN, rot=4,
+    k=dict(attention__head_count_kv=None, use_parallel_residual=True), o=dict(act='gelu', place='parallel', kv=4))
+add('gptneox-serial', 'gptneox', norm='layer', bias=True, attn=dict(kv=4, fused=True), ffn=PLAIN, rot=4,
+    k=dict(attention__head_count_kv=None, use_parallel_residual=False), o=dict(act='gelu', kv=4))
+add('falcon', 'falcon', norm='layer', attn=dict(kv=1, fused=True), ffn=dict(kind='plain'), norms=('attn_norm',),
+    k=dict(attention__head_count_kv=1), o=dict(act='gelu', place='parallel'))
+add('falcon-new', 'falcon', norm='layer', attn=dict(kv=2, fused=True), ffn=dict(kind='plain'), norms=('attn_norm', 'attn_norm_2'),
+    k=dict(attention__head_count_kv=2), o=dict(act='gelu', place='parallel'))
+add('phi2', 'phi2', norm='layer', bias=True, attn=dict(kv=4), ffn=PLAIN, rot=4, norms=('attn_norm',), head_bias=True,
+    k=dict(attention__head_count_kv=4), o=dict(act='gelu-tanh', place='parallel'))
+add('phi2-fused', 'phi2', norm='layer', bias=True, attn=dict(kv=4, fused=True), ffn=PLAIN, rot=4, norms=('attn_norm',), head_bias=True,
+    k=dict(attention__head_count_kv=4), o=dict(act='gelu-tanh', place='parallel'))
+add('phi3', 'phi3', attn=dict(fused=True), ffn=dict(kind='fused'), k=dict(attention__sliding_window=2047))
+add('phimoe', 'phimoe', norm='layer', bias=True, moe={}, head_bias=True, o=dict(sparsemixer=True))
+add('stablelm', 'stablelm', norm='layer', rot=4, bias=True, attn=dict(out_bias=False), k=dict(use_parallel_residual=False))
+add('stablelm2-12b', 'stablelm', norm='layer', rot=4, norms=('attn_norm',), attn=dict(qk='each'),
+    k=dict(use_parallel_residual=True), o=dict(place='parallel'))
+add('nemotron', 'nemotron', norm='layer', rot=4, ffn=dict(kind='plain'), o=dict(act='relu2'))
+add('codeshell', 'codeshell', norm='layer', bias=True, attn=dict(fused=True), ffn=PLAIN, o=dict(act='gelu-tanh'))
+add('mpt', 'mpt', None, norm='layer', norm_bias=False, attn=dict(kv=4, fused=True), ffn=dict(kind='plain'), tied=True,
+    k=dict(attention__head_count_kv=None, attention__max_alibi_bias=8.0), o=dict(alibi=True, act='gelu', kv=4))
+add('mpt-clip', 'mpt', None, norm='layer', norm_bias=False, attn=dict(kv=4, fused=True), ffn=dict(kind='plain'), tied=True,
+    k=dict(attention__head_count_kv=None, attention__max_alibi_bias=8.0, attention__clamp_kqv=0.5),
+    o=dict(alibi=True, act='gelu', kv=4, clip=0.5))
+add('refact', 'refact', None, attn=dict(kv=1), k=dict(attention__head_count_kv=1), o=dict(alibi=True))
+add('chatglm', 'chatglm', 'adjacent', bias=True, attn=dict(fused=True, out_bias=False), ffn=dict(kind='fused'), rot=4)
+add('dbrx', 'dbrx', norm='layer', norm_bias=False, attn=dict(fused=True), norms=('attn_norm', 'attn_output_norm'), moe={},
+    k=dict(attention__clamp_kqv=0.7), o=dict(clip=0.7))
+
+
+@case
+def bloom():
+    k, t, o = plain('bloom', None, norm='layer', bias=True, attn=dict(kv=4, fused=True), ffn=PLAIN, tied=True,
+                    k=dict(attention__head_count_kv=None), o=dict(alibi=True, act='gelu-tanh', kv=4))
+    m = Maker(6)
+    m.norm('token_embd_norm', H, True)
+    t.update({n: v for n, v in m.t.items() if 'norm' in n})
+    return k, t, o
+
+
+# -------------------------------------------------------------- experts and sinks
+@case
+def gpt_oss():
+    k, t, o = plain('gpt-oss', bias=True, norms=('attn_norm', 'post_attention_norm'), moe=dict(bias=True, router_bias=True), L=4,
+                    k=dict(expert_feed_forward_length=16, attention__sliding_window=4, rope__freq_base=150000.0,
+                           rope__scaling__type='yarn', rope__scaling__factor=32.0, rope__scaling__original_context_length=40),
+                    o=dict(act='oai', limit=7, score='chosen', window=4, is_window=lambda i: i % 2 == 0, theta=150000,
+                           yarn=dict(factor=32, orig=40, truncate=False)))
+    for i in range(4):
+        t[f'blk.{i}.attn_sinks.weight'] = np.random.default_rng(i).standard_normal(4).astype(np.float32)
+    return k, t, o
+
+
+@case
+def llama4():
+    return plain('llama4', 'adjacent', L=4, moe=dict(shared=16), attn={},
+                 k=dict(expert_feed_forward_length=16, expert_used_count=1, interleave_moe_layer_step=1,
+                        rope__freq_base=5e5, attention__key_length=8, attention__value_length=8),
+                 o=dict(topk=1, score='sigmoid', renorm=False, route_input=True, theta=5e5, before_rope=False, unit_qk=True,
+                        rope_on=lambda i: i % 4 != 3,
+                        stretch=lambda i, p: 1 if i % 4 != 3 else 1 + 0.1 * np.log(1 + np.floor((p + 1) / 8192))))
+
+
+def latent(split, q_rank, v3=False, arch='deepseek2'):
+    m = Maker(3, 3)
+    heads, nope, rot, dv, rank = 4, 8, 4, 6, 12
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        if q_rank:
+            m.lin(b + 'attn_q_a', q_rank, H)
+            m.norm(b + 'attn_q_a_norm', q_rank)
+            m.lin(b + 'attn_q_b', heads * (nope + rot), q_rank)
+        else:
+            m.lin(b + 'attn_q', heads * (nope + rot), H)
+        m.lin(b + 'attn_kv_a_mqa', rank + rot, H)
+        m.norm(b + 'attn_kv_a_norm', rank)
+        if split:
+            m.w(b + 'attn_k_b', heads, rank, nope, size=rank**-0.5)
+            m.w(b + 'attn_v_b', heads, dv, rank)
+        else:
+            m.lin(b + 'attn_kv_b', heads * (nope + dv), rank)
+        m.lin(b + 'attn_output', H, heads * dv)
+        if i:
+            m.experts(b, E=8, shared=32, select=v3)
+        else:
+            m.network(b)
+    m.end()
+    k = dict(RMS, block_count=3, attention__kv_lora_rank=rank, rope__dimension_count=rot, leading_dense_block_count=1,
+             expert_count=8, expert_used_count=2, expert_feed_forward_length=16, expert_shared_count=2,
+             attention__q_lora_rank=q_rank or None)
+    if split:
+        k.update(attention__head_count_kv=1, attention__key_length=rank + rot, attention__value_length=rank,
+                 attention__key_length_mla=nope + rot, attention__value_length_mla=dv)
+    else:
+        k.update(attention__head_count_kv=heads, attention__key_length=nope + rot, attention__value_length=dv)
+    o = dict(layers=3, rope='adjacent', mla=dict(nope=nope, rot=rot, dv=dv, rank=rank), renorm=False, topk=2)
+    if v3:
+        k.update(expert_gating_func=2, expert_weights_norm=True, expert_weights_scale=2.5, expert_group_count=4,
+                 expert_group_used_count=2)
+        o.update(score='sigmoid', renorm=True, route=2.5, groups=4, keep=2)
+    else:
+        k.update(expert_weights_scale=1.0)
+        o.update(route=1)
+    return keys(arch, **k), m.t, o
+
+
+CASES['deepseek2-lite'] = lambda: latent(False, 0)
+CASES['deepseek2-split'] = lambda: latent(True, 10)
+CASES['deepseek2-v3'] = lambda: latent(True, 10, True)
+CASES['deepseek2-v3-whole'] = lambda: latent(False, 10, True)
+
+
+@case
+def deepseek2_yarn():
+    k, t, o = latent(True, 10)
+    k.update({'deepseek2.rope.scaling.type': 'yarn', 'deepseek2.rope.scaling.factor': 40.0,
+              'deepseek2.rope.scaling.original_context_length': 32,
+              'deepseek2.rope.scaling.yarn_log_multiplier': 0.0707})
+    m = 0.1 * 0.707 * np.log(40) + 1
+    return k, t, dict(o, yarn=dict(factor=40, orig=32, size=1), scale=12**-0.5 * m * m)
+
+
+# ------------------------------------------------------------------- state mixers
+def mamba_part(m, b, di=64, n=4, rank=2, taps=4, inner=False):
+    m.lin(b + 'ssm_in', 2 * di, H)
+    m.w(b + 'ssm_conv1d', di, taps)
+    m.w(b + 'ssm_conv1d', di, size=0.2, end='.bias')
+    m.lin(b + 'ssm_x', rank + 2 * n, di)
+    m.lin(b + 'ssm_dt', di, rank, True)
+    m.t[b + 'ssm_a'] = -np.exp(m.r.standard_normal((di, n)) * 0.5).astype(np.float32)
+    m.w(b + 'ssm_d', di, size=0.3, end='', at=1)
+    m.lin(b + 'ssm_out', H, di)
+    if inner:
+        for name, k in (('dt', rank), ('b', n), ('c', n)):
+            m.norm(f'{b}ssm_{name}_norm', k)
+
+
+def ssd_part(m, b, di=64, n=8, g=2, heads=8, taps=4):
+    m.lin(b + 'ssm_in', 2 * di + 2 * g * n + heads, H)
+    m.w(b + 'ssm_conv1d', di + 2 * g * n, taps)
+    m.w(b + 'ssm_conv1d', di + 2 * g * n, size=0.2, end='.bias')
+    m.w(b + 'ssm_dt', heads, size=0.3, end='.bias')
+    m.t[b + 'ssm_a'] = -np.exp(m.r.standard_normal((heads, 1)) * 0.5).astype(np.float32)
+    m.w(b + 'ssm_d', heads, 1, size=0.3, end='', at=1)
+    m.norm(b + 'ssm_norm', di // g, False, g)
+    m.lin(b + 'ssm_out', H, di)
+
+
+SSM = dict(ssm__conv_kernel=4, ssm__inner_size=64, ssm__state_size=4, ssm__time_step_rank=2)
+SSD = dict(ssm__conv_kernel=4, ssm__inner_size=64, ssm__state_size=8, ssm__time_step_rank=8, ssm__group_count=2)
+
+
+@case
+def mamba():
+    m = Maker(7)
+    for i, b in m.layers():
+        m.norm(b + 'attn_norm')
+        mamba_part(m, b)
+    m.end(False)
+    return keys('mamba', **RMS, **SSM, feed_forward_length=0, attention__head_count=0, attention__head_count_kv=None), m.t, {}
+
+
+@case
+def mamba2():
+    m = Maker(8)
+    for i, b in m.layers():
+        m.norm(b + 'attn_norm')
+        ssd_part(m, b)
+    m.end(False)
+    return (keys('mamba2', **RMS, **SSD, feed_forward_length=0, attention__head_count=0, attention__head_count_kv=None), m.t,
+            dict(inner=64, state=8, mix_groups=2))
+
+
+@case
+def jamba():
+    m = Maker(9, 4)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        if i == 2:
+            m.attention(b)
+        else:
+            mamba_part(m, b, inner=True)
+        if i % 2:
+            m.experts(b, ff=FF)
+        else:
+            m.network(b)
+    m.end()
+    return (keys('jamba', **RMS, **SSM, block_count=4, attention__head_count_kv=[0, 0, 2, 0], expert_count=6, expert_used_count=2),
+            m.t, dict(layers=4, rope=None, renorm=False))
+
+
+@case
+def granitehybrid():
+    m = Maker(10, 4)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        if i == 2:
+            m.attention(b)
+        else:
+            ssd_part(m, b)
+        m.experts(b, shared=24)
+    m.end(False)
+    return (keys('granitehybrid', **RMS, **SSD, block_count=4, attention__head_count_kv=[0, 0, 2, 0], expert_count=6,
+                 expert_used_count=2, expert_shared_feed_forward_length=24, rope__dimension_count=8, attention__scale=0.2,
+                 embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0, rope__scaling__finetuned=False), m.t,
+            dict(layers=4, rope=None, score='chosen', scale=0.2, embed=6, residual=0.3, logits=0.25, inner=64, state=8,
+                 mix_groups=2))
+
+
+@case
+def lfm2():
+    m = Maker(11, 3)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        if i == 1:
+            m.attention(b, qk='head')
+        else:
+            m.lin(b + 'shortconv.in_proj', 3 * H, H)
+            m.w(b + 'shortconv.conv', H, 3)
+            m.lin(b + 'shortconv.out_proj', H, H)
+        m.network(b)
+    m.norm('token_embd_norm')
+    return (keys('lfm2', **RMS, block_count=3, attention__head_count_kv=[0, 2, 0], shortconv__l_cache=3, rope__freq_base=1e6), m.t,
+            dict(layers=3, theta=1e6))
+
+
+# --------------------------------------------------------------------------- whole
+def main():
+    nmbench, folder = sys.argv[1:3]
+    bad = 0
+    names = sys.argv[3:] or list(CASES)
+    for name in names:
+        k, t, o = CASES[name]()
+        path = f'{folder}/{name}.gguf'
+        write(path, k, t)
+        want = Model(o.pop('all', t), **o).run(TOKENS)
+        p = subprocess.run([nmbench, 'logits', path, '--tokens', ','.join(map(str, TOKENS)), '--json'], capture_output=True, text=True)
+        if p.returncode:
+            print(f'FAIL {name}: {p.stderr.strip()}')
+            bad += 1
+            continue
+        got = np.array(json.loads(p.stdout)['logits'])
+        off = np.abs(got - want) - 1e-4 * np.abs(want)
+        if off.max() > 1e-4:
+            print(f'FAIL {name}: off by {off.max():.3g} at position {off.max(1).argmax()}; first {off.max(1)[0]:.3g}')
+            bad += 1
+    print(f'{len(names)} architectures, {bad} failures')
+    return bad != 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
