@@ -212,7 +212,8 @@ flags_read(reader *r)
   NMB_TRY(set(r, NMB__F_HEAD_BIAS, "output.bias",
               json_boolean(global(r, "output.bias") != NULL)));
   return set(r, NMB__F_EMBED_NORM, "token_embd_norm.weight",
-             json_boolean(global(r, "token_embd_norm.weight") != NULL));
+             json_boolean(global(r, "token_embd_norm.weight") &&
+                          global(r, "output_norm.weight")));
 }
 
 static nmb_status

@@ -37,6 +37,9 @@ typedef enum pick_kind {
   PICK_HEAD_QKV,    /* of queries, keys, values for each head */
   PICK_DECAY,       /* all; the file has -exp of it */
   PICK_REST,        /* all; the file has 1 minus it */
+  PICK_THIRD0,      /* a third of the rows */
+  PICK_THIRD1,
+  PICK_THIRD2,
   PICK_SIXTH0,      /* a sixth of the rows */
   PICK_SIXTH1,
   PICK_SIXTH2,
@@ -190,6 +193,9 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_SLAB:
   case PICK_REST:
   case PICK_DECAY: return (pick){0, n, n, n};
+  case PICK_THIRD0:
+  case PICK_THIRD1:
+  case PICK_THIRD2: return (pick){(kind - PICK_THIRD0) * n, n, n, 3 * n};
   case PICK_SIXTH0:
   case PICK_SIXTH1:
   case PICK_SIXTH2:
