@@ -37,7 +37,10 @@ op_extent(const nmb_prog *p, nmb_id id, nmb_axis axis)
   if (o->code == NMB_OP_KVAPPEND)
     y = &p->tensor[o->in[1]];
   const nmb_tensor *x = &p->tensor[o->in[0]];
-  if (o->code == NMB_OP_NORM && x->dim[x->rank - 1] != y->dim[y->rank - 1])
+  const int64_t last = y->dim[y->rank - 1];
+  if (o->code == NMB_OP_NORM &&
+      (x->dim[x->rank - 1] != last ||
+       (o->nin > 1 && nmb_tensor_count(&p->tensor[o->in[1]]) != last)))
     return 1; /* over all heads at once */
   return kind == NMB_ROWS_TOKEN && y->rank == 3 ? y->dim[1] : 1;
 }

@@ -185,7 +185,9 @@ static const struct {
   int batch, format, pick[NSTAGE];
 } mended[] = {
     /* rows of scores for some heads only, in prefill */
-    {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 6, {2, 1, 2, 4, 2}}};
+    {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 6, {2, 1, 2, 4, 2}},
+    /* a norm over all heads of a value that has them apart */
+    {"bitnet", "npu-hbm-pim", 3, 0, {1, 1, 1, 4, 1}}};
 
 static nmb_status
 run_mended(nmb_run *run, tally *t)
