@@ -6,10 +6,12 @@
 
 #include "base/path.h"
 #include "harness/cmd.h"
+#include "harness/sim_trace.h"
 #include "nmbench/nmb_dram.h"
 
 typedef struct stamps {
   nmb__cli *cli;
+  const char *trace; /* file of requests; NULL: a workload */
   const nmb_dram *d;
   int64_t count[64], first_column;
   bool show;
@@ -111,7 +113,7 @@ result_json(const stamps *s, const nmb_dramstats *r)
       "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:i, s:f, s:f, s:f, "
       "s:o, s:I, s:I, s:I, s:I, s:I}",
       "kind", o->name, "organisation", o->org, "source", o->source, "workload",
-      nmb__cli_text(cli, "workload"), "policy", nmb__cli_text(cli, "policy"), "refresh",
+      s->trace ? "trace" : nmb__cli_text(cli, "workload"), "policy", nmb__cli_text(cli, "policy"), "refresh",
       nmb__cli_text(cli, "refresh"), "queue", nmb__cli_text(cli, "queue"), "n",
       (json_int_t)r->columns, "cycles", (json_int_t)r->last_column, "first_column",
       (json_int_t)s->first_column, "tick_ps", o->tick_ps, "time_s", seconds, "tx_bytes",
@@ -155,7 +157,7 @@ static nmb_status
 run_trace(nmb__cli *cli, stamps *s, nmb_dramctl *conf, nmb_dramstats *r, json_t **out)
 {
   nmb_run *run = cli->run;
-  const char *file = nmb__cli_text(cli, "trace");
+  const char *file = s->trace;
   size_t len;
   nmb_dram_trace t;
   const char *text = nmb__read_file(run, file, &len);
@@ -166,7 +168,6 @@ run_trace(nmb__cli *cli, stamps *s, nmb_dramctl *conf, nmb_dramstats *r, json_t 
   NMB_TRY(nmb_dramctl_run(run, s->d, conf, nmb_dram_trace_next, &t, NULL, NULL, stamp, s,
                           r));
   *out = result_json(s, r);
-  json_object_set_new(*out, "workload", json_string("trace"));
   json_object_set_new(*out, "trace", json_string(file));
   json_object_set_new(*out, "requests", json_integer(t.n));
   json_object_set_new(*out, "wrapped_addresses", json_integer(t.wrapped));
@@ -186,7 +187,7 @@ measure(nmb__cli *cli, stamps *s, json_t **out)
     return list_kinds(run, out);
   NMB_TRY(conf_of(cli, &conf));
   NMB_TRY(nmb_dram_open(run, kind, set_text(cli), &s->d));
-  if (nmb__cli_text(cli, "trace"))
+  if (s->trace)
     return run_trace(cli, s, &conf, &r, out);
   NMB_TRY(nmb_dram_bench_start(run, s->d, nmb__cli_text(cli, "workload"), &bench));
   NMB_TRY(nmb_dramctl_run(run, s->d, &conf, nmb_dram_bench_next, &bench, NULL, NULL,
@@ -198,7 +199,7 @@ measure(nmb__cli *cli, stamps *s, json_t **out)
 static nmb_status
 facts(nmb__cli *cli, json_t **out)
 {
-  stamps s = {.show = false};
+  stamps s = {.show = false, .trace = nmb__cli_text(cli, "trace")};
   return measure(cli, &s, out);
 }
 
@@ -223,11 +224,11 @@ print(const stamps *s, const json_t *j)
       printf("  %-8s %lld\n", name, json_integer_value(v));
 }
 
-static int
-cmd_dram(nmb__cli *cli)
+static nmb_status
+report(nmb__cli *cli, const char *trace)
 {
   const bool json = nmb__cli_flag(cli, "json");
-  stamps s = {.show = nmb__cli_flag(cli, "stamps")};
+  stamps s = {.show = nmb__cli_flag(cli, "stamps"), .trace = trace};
   json_t *j = NULL;
   if (s.show && json)
     s.list = json_array();
@@ -235,12 +236,26 @@ cmd_dram(nmb__cli *cli)
   if (status == NMB_OK && s.list)
     json_object_set(j, "stamps", s.list);
   json_decref(s.list);
-  if (status == NMB_OK && json)
-    return nmb__cli_json(j);
+  if (status == NMB_OK && json) {
+    nmb__cli_json(j);
+    return status;
+  }
   if (status == NMB_OK)
     print(&s, j);
   json_decref(j);
-  return nmb__exit_code(status);
+  return status;
+}
+
+nmb_status
+nmb__dram_trace(nmb__cli *cli, const char *file)
+{
+  return report(cli, file);
+}
+
+static int
+cmd_dram(nmb__cli *cli)
+{
+  return nmb__exit_code(report(cli, nmb__cli_text(cli, "trace")));
 }
 
 static const nmb__flag flags[] = {
@@ -249,12 +264,7 @@ static const nmb__flag flags[] = {
      "seq_bgi", "which requests"},
     {"trace", 0, "FILE", "text", NULL,
      "requests of a load/store trace as Ramulator reads it, in place of a workload"},
-    {"n", 'n', "N", "int", "20000", "column commands; of a trace: all if absent"},
-    {"policy", 0, "POLICY", "open|closed_cap1|closed_cap4", "open",
-     "leave rows open, or close them after that many accesses"},
-    {"refresh", 0, "MODE", "none|allbank|perbank", "none", "of the DRAM"},
-    {"queue", 0, "ORDER", "frfcfs|inorder", "frfcfs",
-     "first ready first, or first come first served"},
+    NMB__FLAGS_DRAM,
     {"set", 0, "NAME=VALUE", "text", NULL,
      "another timing value in clocks (nRCD=20) or organisation (org=DDR4_16Gb_x8)"},
     {"stamps", 0, NULL, NULL, NULL, "show every command with its tick"},

@@ -10,6 +10,7 @@
 #include "ir/machine.h"
 #include "ir/pipeline.h"
 #include "nmbench/nmb_aim.h"
+#include "nmbench/nmb_dram.h"
 
 static const char *
 unit_of(const char *simulator, const char *metric)
@@ -108,6 +109,12 @@ sim(nmb__cli *cli, nmb_hw **hw, nmb_prog **prog, json_t *rows, bool *traced)
   *traced = nmb_aim_looks(text, len);
   if (*traced)
     return nmb__sim_trace(cli, text, len, hw);
+  *traced = nmb__cli_given(cli, "kind");
+  if (*traced)
+    return nmb__dram_trace(cli, cli->arg[0]);
+  if (nmb_dram_trace_looks(text, len))
+    return nmb_fail(cli->run, NMB_BADINPUT, (nmb_loc){cli->arg[0], 0, 0},
+                    "is a trace of loads and stores; give the kind of DRAM with --kind");
   NMB_TRY(load(cli, text, len, hw, prog));
   return nmb__sim_list(cli, *prog, list ? list : "bound,event", stdout, rows);
 }
@@ -135,7 +142,11 @@ static const nmb__flag flags[] = {
     {"machine", 'M', "MACHINE", "machine", NULL,
      "another machine than the program names; a trace names none"},
     {"set", 0, "KEY=VALUE", "text", NULL,
-     "change a parameter of the machine, as with op; may be repeated"},
+     "change a parameter of the machine, as with op, or of the kind of DRAM, as with dram; "
+     "may be repeated"},
+    {"kind", 'k', "KIND", "text", NULL,
+     "the file has loads and stores: run them on a channel of this DRAM, as dram --trace"},
+    NMB__FLAGS_DRAM,
     {"stamps", 0, NULL, NULL, NULL, "of a trace: print each command with its cycle"},
     NMB__FLAG_JSON,
     {NULL, 0, NULL, NULL, NULL, NULL}};
@@ -154,9 +165,11 @@ const nmb__command nmb__cmd_sim = {
         "--json).\n\nA "
         "file of AiM instructions, as the public AiM simulator reads them and 'compile "
         "--emit aim-trace' writes them, is executed on the channels of --machine "
-        "instead.",
+        "instead; a file of loads and stores, as Ramulator reads them, on a channel of "
+        "--kind.",
     .example = "nmbench sim prog.nmb -s bound,event\n"
-               "nmbench sim gemv.trace --machine aim-gddr6 --set refresh=off --stamps",
+               "nmbench sim gemv.trace --machine aim-gddr6 --set refresh=off --stamps\n"
+               "nmbench sim loads.trace --kind DDR4_3200AA --refresh allbank",
     .flags = flags,
     .main = cmd_sim,
 };

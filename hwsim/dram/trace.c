@@ -45,18 +45,21 @@ by_level(reader *r, const char *s, nmb_dramreq *q)
   int64_t bank = 0, last[2] = {0, 0};
   for (int l = 0; l < LEVELS; l++) {
     const bool place = l < NMB_DRAM_NLEVEL;
-    const int64_t size = place ? o->count[l] : l == NMB_DRAM_NLEVEL ? o->rows : o->columns;
-    const char *name = l == 0                  ? "Channel"
-                       : place                 ? o->level_name[l]
+    const int64_t size = place                  ? o->count[l]
+                         : l == NMB_DRAM_NLEVEL ? o->rows
+                                                : o->columns;
+    const char *name = l == 0                 ? "Channel"
+                       : place                ? o->level_name[l]
                        : l == NMB_DRAM_NLEVEL ? "Row"
-                                               : "Column";
+                                              : "Column";
     uint64_t v;
     if (!name)
       continue;
     NMB_TRY(number(r, s, &s, &v));
     if (v >= (uint64_t)size)
-      return nmb_fail(r->run, NMB_BADINPUT, r->at, "%s: found %llu, expected less than %lld",
-                      name, (unsigned long long)v, (long long)size);
+      return nmb_fail(r->run, NMB_BADINPUT, r->at,
+                      "%s: found %llu, expected less than %lld", name,
+                      (unsigned long long)v, (long long)size);
     if (*s != (l + 1 < LEVELS ? ',' : '\0'))
       return nmb_fail(r->run, NMB_BADINPUT, r->at, "after %s: found '%.40s', expected %s",
                       name, s, l + 1 < LEVELS ? "a comma" : "the end of the line");
@@ -117,10 +120,11 @@ line_of(reader *r, char *line)
     return NMB_OK;
   const int at = n == WORDS && direction(word[0]) < 0 ? 1 : 0;
   if (n != WORDS || direction(word[at]) < 0)
-    return nmb_fail(r->run, NMB_BADINPUT, r->at,
-                    "found '%.40s' and %d more words, expected 'LD ADDRESS', 'ST ADDRESS', "
-                    "'R ADDRESS', 'W ADDRESS' or 'ADDRESS R|W'",
-                    word[0], n - 1);
+    return nmb_fail(
+        r->run, NMB_BADINPUT, r->at,
+        "found '%.40s' and %d more words, expected 'LD ADDRESS', 'ST ADDRESS', "
+        "'R ADDRESS', 'W ADDRESS' or 'ADDRESS R|W'",
+        word[0], n - 1);
   if (t->n == r->cap) {
     nmb_dramreq *old = t->v;
     r->cap = r->cap ? 2 * r->cap : 1024;
@@ -154,6 +158,29 @@ nmb_dram_trace_parse(nmb_run *run, const nmb_dram *d, const char *file, const ch
   if (out->n == 0)
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 0, 0}, "has no requests");
   return NMB_OK;
+}
+
+/* The first line that is not empty has two words, one of them a direction. */
+bool
+nmb_dram_trace_looks(const char *text, size_t len)
+{
+  static const char gap[] = " \t\r\n";
+  const char *p = text, *end = text + len;
+  char word[WORDS][24];
+  for (int n = 0; n < WORDS; n++) {
+    while (p && p < end && *p && (strchr(gap, *p) || *p == '#'))
+      p = *p == '#' ? memchr(p, '\n', (size_t)(end - p)) : p + 1;
+    size_t k = 0;
+    for (; p && p < end && *p && !strchr(gap, *p); p++)
+      if (k + 1 < sizeof word[n])
+        word[n][k++] = *p;
+    if (!p || k == 0)
+      return false;
+    word[n][k] = '\0';
+  }
+  const bool digit0 = strchr("0123456789", word[0][0]),
+             digit1 = strchr("0123456789", word[1][0]);
+  return (direction(word[0]) >= 0 && digit1) || (digit0 && direction(word[1]) >= 0);
 }
 
 bool

@@ -208,6 +208,8 @@ typedef struct nmb_dram_trace {
 } nmb_dram_trace;
 NMB_API nmb_status nmb_dram_trace_parse(nmb_run *, const nmb_dram *, const char *file,
                                         const char *text, size_t len, nmb_dram_trace *out);
+/* Does the text begin like such a trace? */
+NMB_API bool nmb_dram_trace_looks(const char *text, size_t len);
 NMB_API bool nmb_dram_trace_next(void *trace, int64_t k, nmb_dramreq *out);
 
 #ifdef __cplusplus

@@ -66,6 +66,17 @@ for f in a b c; do
   grep -Eq ' WR +0:0:0:0:0$' "$tmp/$f.stamps" || fail "trace $f: no write"
   cmp "$tmp/a.stamps" "$tmp/$f.stamps" || fail "trace $f differs"
 done
+# sim reads them, too
+run dram --kind HBM3_6400 --trace "$tmp/a.trace" --refresh allbank --json
+cp "$tmp/out" "$tmp/by-dram"
+run sim "$tmp/a.trace" --kind HBM3_6400 --refresh allbank --json
+expect 0 "sim of loads and stores"
+cmp -s "$tmp/out" "$tmp/by-dram" || fail "sim and dram differ on a trace"
+for f in a b c; do
+  run sim "$tmp/$f.trace"
+  expect 2 "sim of trace $f without a kind"
+  says err "give the kind of DRAM with --kind"
+done
 bad()
 {
   printf 'LD 0x40\n%s\n' "$1" >"$tmp/bad.trace"
