@@ -131,9 +131,10 @@ method_int4(quant *q)
 {
   const json_t *bits = json_object_get(q->j, "bits");
   const json_int_t n = json_integer_value(bits);
-  if (n != 4 && n != 8)
-    return bad(q, "bits", bits, "4 or 8");
-  nmb__scheme *s = scheme_add(q, n == 4 ? NMB_DT_I4Z : NMB_DT_I8, (int)n);
+  if (n != 2 && n != 3 && n != 4 && n != 8)
+    return bad(q, "bits", bits, "2, 3, 4 or 8");
+  /* fewer bits are widened to four where machines compute */
+  nmb__scheme *s = scheme_add(q, n <= 4 ? NMB_DT_I4Z : NMB_DT_I8, (int)n);
   NMB_TRY(group_of(q, q->j, "group_size", s));
   s->scale_bits = 16;
   s->zero_bits = (int)n;

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# GGUF files of many architectures, written and evaluated by programs of their own.
+# Files of many architectures and stored forms, written and evaluated by programs of their own.
 . "${srcdir:-.}/tests/lib.sh"
 [ -n "${PYTHON3:=$(command -v /usr/bin/python3 || command -v python3)}" ] || skip "no python3"
 "$PYTHON3" -c 'import numpy' 2>/dev/null || skip "no numpy"
-mkdir -p "$tmp/gguf"
+mkdir -p "$tmp/gguf" "$tmp/stored"
 PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/archs.py" "$nmbench" "$tmp/gguf" || fail "logits differ"
+PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/stored.py" "$nmbench" "$tmp/stored" || fail "logits differ"
 exit $bad
