@@ -5,7 +5,7 @@
  * positions overlap, and an indexer chooses among them.
  *
  * A pool is made when its last position comes.  Till then the projections of its
- * positions are kept; from step to step of a program that is what has come since the last
+ * positions are kept, in the format of all caches; from step to step of a program that is what has come since the last
  * pool, and with overlapping pools the positions of that one. */
 #include <math.h>
 
@@ -52,8 +52,8 @@ kept(maker *m, const pool *p, const char *name, nmb_id x, int64_t n)
   const char *cache = nmb_format(m->run, "cache.%s", name);
   const nmb_id y = linear(m, name, NMB__W_POOL, x, n, m->a->hidden, false,
                           act3(m, "pool", m->T, 1, n));
-  const nmb_id was = tensor(m, cache, NMB_ROLE_KV, NMB_DT_F32, 0, 4, dim),
-               out = tensor(m, cache, NMB_ROLE_KV, NMB_DT_F32, 0, 4, dim);
+  const nmb_id was = tensor(m, cache, NMB_ROLE_KV, NMB_DT_BF16, 0, 4, dim),
+               out = tensor(m, cache, NMB_ROLE_KV, NMB_DT_BF16, 0, 4, dim);
   const nmb_id op = op_add(m, NMB_OP_KVAPPEND, 2, (nmb_id[]){was, y}, out);
   nmb_op_attr_set(m->p, op, NMB_INT("at", S - m->fresh));
   return out;

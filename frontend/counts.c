@@ -703,7 +703,7 @@ step_pool(const setting *s, const nmb__attn *t, const char *cache, const char *f
   c->kv_bytes_written += times * nmb_bytes(f.dtype, f.group, B * (after - before) * d);
   for (int i = 0; i < 2; i++) {
     const char *name = nmb_format(s->run, "cache.%s.%s", from, i ? "gate" : "kv");
-    const nmb__format k = format_of(s, name, (nmb__format){NMB_DT_F32, 0});
+    const nmb__format k = format_of(s, name, (nmb__format){NMB_DT_BF16, 0});
     const int64_t kept = nmb_bytes(k.dtype, k.group, B * (all - first) * n);
     c->kv_bytes += times * kept;
     c->kv_bytes_read += after > before ? times * kept : 0;
