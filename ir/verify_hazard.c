@@ -189,6 +189,11 @@ rects_meet(const rect *a, const rect *b)
     return meets(a, b->at, rect_end(b));
   if (a->rows == 1)
     return meets(b, a->at, rect_end(a));
+  if (a->stride == b->stride) { /* columns apart of the same rows */
+    const int64_t d = (b->at - a->at) % a->stride, off = d < 0 ? d + a->stride : d;
+    if (a->width <= off && off + b->width <= a->stride)
+      return false;
+  }
   const rect *few = a->rows < b->rows ? a : b, *many = few == a ? b : a;
   if (few->rows > MOST_ROWS)
     return true;
