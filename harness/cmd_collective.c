@@ -89,8 +89,11 @@ run_on(nmb__cli *cli, const nmb_hw *hw, json_t **out)
     c.topology = NMB_RING;
   if (!strcmp(algorithm, "tree"))
     c.topology = NMB_TREE;
-  if (!strcmp(algorithm, "direct"))
+  if (!strcmp(algorithm, "direct") || !strcmp(algorithm, "switch") ||
+      !strcmp(algorithm, "multicast"))
     c.topology = NMB_SWITCH;
+  if (strcmp(algorithm, "link")) /* else as the link is built */
+    c.multicast = !strcmp(algorithm, "multicast");
   const double seconds = nmb_collective_seconds(&c, &moved);
   const bool steps =
       c.devices <= 64 && !(c.kind == NMB_COLL_BROADCAST && c.topology == NMB_RING);
@@ -149,8 +152,9 @@ cmd_collective(nmb__cli *cli)
 static const nmb__flag flags[] = {
     {"machine", 'M', "MACHINE", "machine", NULL,
      "name of a machine, or path of a .hw file: its link between devices is used"},
-    {"algorithm", 0, "A", "ring|tree|direct|link", "ring",
-     "how the messages go; link: as the machine's link is built"},
+    {"algorithm", 0, "A", "ring|tree|direct|switch|multicast|link", "ring",
+     "how the messages go; direct or switch: through a switch, which with multicast copies a "
+     "message; link: as the machine's link is built"},
     NMB__FLAG_JSON,
     {NULL, 0, NULL, NULL, NULL, NULL}};
 

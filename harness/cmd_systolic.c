@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/cmd.h"
+#include "harness/op_run.h"
 #include "nmbench/nmb_array.h"
 
 /* Clocks times cells that are stepped unless asked for: about a second. */
@@ -15,11 +16,11 @@ work_json(const nmb_array_work *w)
 {
   return json_pack(
       "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cycles",
-      json_integer((json_int_t)w->cycles), "folds", json_integer((json_int_t)w->folds),
-      "macs", json_integer((json_int_t)w->macs), "input_reads",
-      json_integer((json_int_t)w->reads_input), "weight_reads",
-      json_integer((json_int_t)w->reads_weight), "output_writes",
-      json_integer((json_int_t)w->writes_output), "utilisation", nmb__json_real(w->busy),
+      nmb__cycles_json(w->cycles), "folds", nmb__cycles_json(w->folds),
+      "macs", nmb__cycles_json(w->macs), "input_reads",
+      nmb__cycles_json(w->reads_input), "weight_reads",
+      nmb__cycles_json(w->reads_weight), "output_writes",
+      nmb__cycles_json(w->writes_output), "utilisation", nmb__json_real(w->busy),
       "mapping_efficiency", nmb__json_real(w->mapped), "compute_utilisation",
       nmb__json_real(w->streamed));
 }
@@ -75,7 +76,7 @@ facts(nmb__cli *cli, json_t **out)
   json_object_set_new(*out, "n", json_integer(n));
   json_object_set_new(*out, "k", json_integer(k));
   json_object_set_new(*out, "stepped_cycles",
-                      did ? json_integer((json_int_t)stepped.cycles) : json_null());
+                      did ? nmb__cycles_json(stepped.cycles) : json_null());
   return NMB_OK;
 }
 

@@ -27,4 +27,23 @@ expect 2 "unknown dataflow"
 run systolic --rows 65536 --cols 65536 -m 4 -n 4 -k 4
 expect 0 "too large to step"
 says out "not stepped"
+# counts beyond 64 bits stay numbers
+run systolic --rows 1 --cols 1 -m 16777216 -n 16777216 -k 16777216 --json
+expect 0 "a huge product"
+says out '"cycles": 4.7223667643'
+# collectives: every way, odd numbers of devices; both forms must agree or it fails
+for a in ring tree switch multicast link; do
+  for d in 1 2 3 7; do
+    run collective "all-reduce bytes=1000001 devices=$d" -M gpu-a100-x4 --algorithm $a --json
+    expect 0 "all-reduce, $a, $d devices"
+  done
+done
+run collective 'broadcast bytes=1000001 devices=7' -M gpu-a100-x4 --algorithm multicast --json
+once=$(sed -n 's/^ *"time": \([^,]*\),*$/\1/p' "$tmp/out")
+run collective 'broadcast bytes=1000001 devices=7' -M gpu-a100-x4 --algorithm tree --json
+tree=$(sed -n 's/^ *"time": \([^,]*\),*$/\1/p' "$tmp/out")
+awk -v a="$once" -v b="$tree" 'BEGIN {exit !(b > 2.99 * a && b < 3.01 * a)}' ||
+  fail "a tree of 7 takes 3 rounds: $tree s against $once s of a multicast"
+run collective 'all-gather bytes=64 devices=3' -M gpu-a100-x4 --algorithm tree
+expect 1 "all-gather on a tree"
 exit $bad
