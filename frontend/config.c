@@ -455,7 +455,7 @@ key_find_in(reader *r, const char *prefix, const char *key)
       at--;
     const key_row *row =
         key_find(r->c->family, nmb_format(r->run, "%s%s", prefix + at, key));
-    if (row)
+    if (row && strchr(row->key, '.')) /* what stands for any name is for plain ones */
       return row;
   }
   return key_find(r->c->family, key);

@@ -266,8 +266,11 @@ pieces_moe(list *s, int64_t H)
     vector(s, "moe.router.scale", NMB__P_ROUTER, H);
     vector(s, "moe.expert.scale", NMB__P_ROUTER, E);
   }
-  if (m->hash)
+  if (m->hash) { /* the file has 64 bits for each, as torch's whole numbers are */
+    static const nmb__scheme wide = {.dtype = NMB_DT_I32, .bits = 64};
     add(s, "moe.table", NMB__P_ROUTER, NMB__USE_LOOKUP, NMB__W_HASH, m->hash, m->topk, 1);
+    s->v[s->n - 1].scheme = &wide;
+  }
   if (m->select_bias)
     add(s, "moe.select.bias", NMB__P_ROUTER, NMB__USE_VECTOR, NMB__W_SELECT, E + m->zero, 1,
         1);

@@ -155,6 +155,26 @@ counts_equal(nmb_run *run, const nmb__arch *a, nmb_step_spec spec, const char *p
   nmb_prog_free(p);
 }
 
+/* DeepSeek-V4-Pro as published: 864,704,792,696 bytes in all tensors, of which the
+ * prediction module has 13,956,587,692 (its shapes are those of inference/model.py).  Kimi-K3
+ * chooses 16 of 896 experts by a key that stands in a nested object. */
+static void
+test_newest(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  const nmb__arch *a;
+  nmb__params par;
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "deepseek-v4-pro", &a), NMB_OK);
+  nmb__arch_params(run, a, &par);
+  CU_ASSERT_EQUAL(par.weight_bytes, INT64_C(864704792696) - INT64_C(13956587692));
+  CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "kimi-k3", &a), NMB_OK);
+  nmb__arch_params(run, a, &par);
+  CU_ASSERT_EQUAL(par.total, INT64_C(2779484476000));
+  const int64_t expert = INT64_C(3) * 3072 * 3584, all = 896 * expert;
+  CU_ASSERT_EQUAL(par.total - par.active, 92 * (all - 16 * expert));
+  nmb__run_close(run);
+}
+
 static void
 test_counts(void)
 {
@@ -380,6 +400,7 @@ test_structure(void)
 }
 
 UNIT_MAIN("frontend",
+          {"the newest models count as published", test_newest},
           {"every served model gives a graph that verifies, before and after rewriting",
            test_served},
           {"totals are those of the published checkpoints", test_totals},
