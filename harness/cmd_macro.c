@@ -95,6 +95,14 @@ measure(nmb_run *run, const nmb_hw *hw, json_t **out)
                    nmb__json_real(1e-12 * 2 * macs / joule), "fj_per_mac",
                    nmb__json_real(1e15 * joule / macs), "tops_per_mm2",
                    nmb__json_real(area > 0 ? 1e-12 * rate / area : NAN));
+  json_object_set_new(*out, "area", nmb__json_real(area > 0 ? area : NAN));
+  json_object_set_new(*out, "energy_parts",
+                      json_pack("{s:o, s:o}", "compute",
+                                nmb__json_real(c.energy[NMB_EPART_COMPUTE]), "array",
+                                nmb__json_real(c.energy[NMB_EPART_ARRAY])));
+  if (!(area > 0))
+    json_object_set_new(*out, "area_reason",
+                        json_sprintf("machine %s gives none: %s", hw->name, e->source));
   return NMB_OK;
 }
 
@@ -119,12 +127,13 @@ cmd_macro(nmb__cli *cli)
   static const char *const keys[][2] = {
       {"time", "s"},        {"energy", "J"},
       {"tops", "TOPS"},     {"tops_per_watt", "TOPS/W"},
-      {"fj_per_mac", "fJ"}, {"tops_per_mm2", "TOPS/mm2"}};
+      {"fj_per_mac", "fJ"}, {"tops_per_mm2", "TOPS/mm2"},
+      {"area", "mm2"}};
   json_t *j = NULL;
   const nmb_status s = facts(cli, &j);
   if (s == NMB_OK && nmb__cli_flag(cli, "json"))
     return nmb__cli_json(j);
-  for (int i = 0; s == NMB_OK && i < 6; i++) {
+  for (int i = 0; s == NMB_OK && i < 7; i++) {
     const json_t *v = json_object_get(j, keys[i][0]);
     if (json_is_number(v))
       printf("%-14s %12.6g %s\n", keys[i][0], json_number_value(v), keys[i][1]);
@@ -151,7 +160,9 @@ const nmb__command nmb__cmd_macro = {
     .help = "Gives one vector to all rows and columns of the machine's engine of model "
             "cim, and prints time, energy, TOPS, TOPS/W, fJ/MAC and TOPS/mm2 (a multiply "
             "and an add are two operations), as papers on such macros do. Inputs and "
-            "outputs are there; energy of the array alone.",
+            "outputs are there; energy of the array alone, by the statistics of the values: "
+            "input-ones, weight-ones and input-toggles (share of input bits that change from "
+            "pass to pass). What a machine's sources do not give is unknown.",
     .example = "nmbench macro cim-colonnade --set input-bits=4 --set weight-bits=4",
     .flags = flags,
     .facts = facts,

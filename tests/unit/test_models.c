@@ -320,6 +320,34 @@ test_cim_values(void)
   CU_ASSERT_DOUBLE_EQUAL(e[2] - e[0], 64 * 64 * 1.0872e-15, 1e-18);
 }
 
+/* Digital adders switch with the inputs that change and the weights that are one; drivers
+ * with the inputs alone. */
+static void
+test_cim_toggles(void)
+{
+  double e[2][2];
+  for (int t = 0; t < 2; t++)
+    for (int w = 0; w < 2; w++) {
+      char text[600];
+      snprintf(text, sizeof text,
+               "include = \"cim-colonnade\"; set = ("
+               "{ path = \"engines.cim.energy-pass\"; value = \"0pJ\"; },"
+               "{ path = \"engines.cim.energy-adder\"; value = \"3fJ\"; },"
+               "{ path = \"engines.cim.energy-dac\"; value = \"7fJ\"; },"
+               "{ path = \"engines.cim.input-toggles\"; value = \"%d%%\"; },"
+               "{ path = \"engines.cim.weight-ones\"; value = \"%d%%\"; } );",
+               t ? 60 : 30, w ? 80 : 20);
+      bench b = bench_open(text, "cim", 1, 16, 128);
+      const nmb_cost c = bench_cost(&b);
+      e[t][w] = c.energy[NMB_EPART_COMPUTE];
+      CU_ASSERT_DOUBLE_EQUAL(c.energy[NMB_EPART_ARRAY], 128 * (t ? 0.6 : 0.3) * 7e-15, 1e-22);
+      bench_close(&b);
+    }
+  CU_ASSERT_DOUBLE_EQUAL(e[1][1], 128 * 16 * 8 * 0.6 * 0.8 * 3e-15, 1e-20);
+  CU_ASSERT_DOUBLE_EQUAL(e[1][0] / e[0][0], 2, 1e-9);
+  CU_ASSERT_DOUBLE_EQUAL(e[0][1] / e[0][0], 4, 1e-9);
+}
+
 /* What a machine does not know stays unknown in the costs. */
 static void
 test_unknown_energy(void)
@@ -383,6 +411,7 @@ test_vector(void)
 
 UNIT_MAIN("models", {"bit-serial cells: slices, tiles, rounds", test_cim},
           {"energy by the values", test_cim_values},
+          {"energy by what switches", test_cim_toggles},
           {"AiM GEMVs take the public simulator's cycles", test_aim_gemv},
           {"sharing the global buffer buys 1.19x", test_aim_reuse},
           {"a larger global buffer saves turns", test_aim_bigger_buffer},
