@@ -42,4 +42,16 @@ if command -v man >/dev/null; then
   MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z man/nmbench.1 2>"$tmp/err" >/dev/null
   silent err
 fi
+
+# nmbench-experiment(5) has every key of the page that it is made from
+page=man/nmbench-experiment.5
+[ -s $page ] || fail "$page was not made"
+sed -n 's/^| `\([a-z]*\)`.*/\1/p' "$srcdir/docs/experiment.md" | while read -r key; do
+  grep -A 1 '^\.TP' $page | grep -q "fB$key" || echo "$key"
+done >"$tmp/missing"
+[ -s "$tmp/missing" ] && fail "$page lacks $(cat "$tmp/missing")"
+if command -v man >/dev/null; then
+  MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z $page 2>"$tmp/err" >/dev/null
+  silent err
+fi
 exit $bad
