@@ -347,13 +347,43 @@ index_blocks(maker *m, nmb_id x)
   return y;
 }
 
+/* How many keys the indexer lets through, if one new token of each sequence asks. */
+static int64_t
+chosen_keys(const maker *m)
+{
+  const nmb__index *e = &m->l->attn.index;
+  const int64_t S = cache_length(m), block = e->block ? e->block : 1;
+  const int64_t blocks = (S + block - 1) / block;
+  const nmb__attn *t = &m->l->attn;
+  if (m->fresh > 1 || e->topk >= blocks || (e->block && !e->local) || t->window ||
+      t->chunk || t->alibi) /* these go by positions */
+    return S;
+  return (e->topk - 1) * block + S - (blocks - 1) * block; /* the newest, which may be
+                                                              short, is among them */
+}
+
+/* The keys that one new token of each sequence has chosen. */
+static nmb_id
+take(maker *m, const char *name, nmb_id chosen, nmb_id cache, int64_t keys)
+{
+  const nmb_tensor c = m->p->tensor[cache];
+  const int64_t dim[] = {c.dim[0], keys, c.dim[2], c.dim[3]};
+  return op2(m, NMB_OP_TAKE, chosen, cache,
+             tensor(m, name, NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim));
+}
+
 /* Over the keys that `chosen` lets through; sink: NMB_NONE, or one */
 static nmb_id
 attend_chosen(maker *m, nmb_id q, nmb_id k, nmb_id v, nmb_id sink, nmb_id chosen)
 {
   const nmb__attn *t = &m->l->attn;
-  const int64_t S = cache_length(m), u = m->batch * t->kv_heads;
+  const int64_t S = chosen_keys(m), u = m->batch * t->kv_heads;
   const int64_t g = m->fresh * (t->heads / t->kv_heads);
+  if (S < cache_length(m)) {
+    k = take(m, "k_chosen", chosen, k, S);
+    v = take(m, "v_chosen", chosen, v, S);
+    chosen = NMB_NONE;
+  }
   const nmb_id s = act3(m, "scores", u, g, S), p = act3(m, "probs", u, g, S);
   scores(m, op_add(m, NMB_OP_QK, 3, (nmb_id[]){q, k, chosen}, s));
   visible(m, op_add(m, NMB_OP_SOFTMAX, 2, (nmb_id[]){s, sink}, p));
@@ -498,7 +528,7 @@ static nmb_id
 expand(maker *m, const char *name, nmb_id c, int64_t d)
 {
   const nmb__attn *t = &m->l->attn;
-  const int64_t dim[] = {m->batch, cache_length(m), t->heads, d};
+  const int64_t dim[] = {m->batch, m->p->tensor[c].dim[1], t->heads, d};
   const nmb_id y =
       tensor(m, name + strlen("attn."), NMB_ROLE_ACT, NMB_DT_BF16, 0, 4, dim);
   return linear(m, name, NMB__W_ATTN, c, t->heads * d, t->kv_rank, false, y);
@@ -509,7 +539,7 @@ static nmb_id
 mla_attend(maker *m, nmb_id q, nmb_id c, nmb_id kr, nmb_id chosen)
 {
   const nmb__attn *t = &m->l->attn;
-  const int64_t S = cache_length(m), u = m->batch * t->heads;
+  const int64_t S = m->p->tensor[c].dim[1], u = m->batch * t->heads;
   const nmb_id qn =
       split(m, q, 0, t->d_nope, act3(m, "q_nope", m->T, t->heads, t->d_nope));
   nmb_id qr =
@@ -545,6 +575,11 @@ attn_latent(maker *m, nmb_id x)
   if (t->index.heads)
     chosen = t->index.own ? index_mask(m, x, latent) : m->carried;
   m->carried = t->index.gives ? chosen : NMB_NONE;
+  if (chosen != NMB_NONE && chosen_keys(m) < cache_length(m)) {
+    c = take(m, "c_chosen", chosen, c, chosen_keys(m));
+    kr = take(m, "kr_chosen", chosen, kr, chosen_keys(m));
+    chosen = NMB_NONE;
+  }
   return mla_attend(m, q, c, kr, chosen);
 }
 

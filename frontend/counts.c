@@ -676,16 +676,29 @@ step_pieces(const setting *s, const nmb__piece *v, int n, int64_t times, int64_t
   }
 }
 
-/* One cache with `width` elements a token. */
+/* Keys that attention reads: in single steps only those that an indexer has chosen. */
+static int64_t
+read_keys(const setting *s, const nmb__attn *t, int64_t cached)
+{
+  const nmb__index *x = &t->index;
+  if (!x->heads || t->latent || s->spec.fresh > 1 || (x->block && !x->local) ||
+      t->window || t->chunk || t->alibi)
+    return cached;
+  const int64_t block = x->block ? x->block : 1, tail = cached % block;
+  const int64_t most = tail ? (x->topk - 1) * block + tail : x->topk * block;
+  return most < cached ? most : cached;
+}
+
+/* One cache with `width` elements a token, of which `read` tokens are read. */
 static void
 step_cache(const setting *s, const char *name, int64_t width, int64_t times,
-           int64_t cached, nmb__counts *c)
+           int64_t cached, int64_t read, nmb__counts *c)
 {
   const nmb__format f = format_of(s, name, (nmb__format){NMB_DT_BF16, 0});
   const int64_t B = s->spec.batch;
   const int64_t all = nmb_bytes(f.dtype, f.group, B * cached * width);
   c->kv_bytes += times * all;
-  c->kv_bytes_read += times * all;
+  c->kv_bytes_read += times * nmb_bytes(f.dtype, f.group, B * read * width);
   c->kv_bytes_written += times * nmb_bytes(f.dtype, f.group, B * s->spec.fresh * width);
 }
 
@@ -723,7 +736,7 @@ step_pooled(const setting *s, const nmb__attn *t, int64_t times, int64_t cached,
       t->compress ? (s->spec.context + s->spec.fresh) / t->compress : 0;
   const double T = (double)(s->spec.batch * s->spec.fresh), all = (double)times * T;
   c->macs += all * (double)t->heads * (double)(cached + pools) * (double)(2 * t->dk);
-  step_cache(s, "cache.kv", t->dk, times, cached, c);
+  step_cache(s, "cache.kv", t->dk, times, cached, cached, c);
   if (t->compress)
     step_pool(s, t, "cache.pool", "pool", t->dk, times, c);
   if (!t->index.heads)
@@ -745,22 +758,23 @@ step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cach
     score = t->kv_rank + t->d_rope;
     value = t->kv_rank;
   }
+  const int64_t read = read_keys(s, t, cached);
   const double pairs =
-      (double)(s->spec.batch * s->spec.fresh) * (double)t->heads * (double)cached;
+      (double)(s->spec.batch * s->spec.fresh) * (double)t->heads * (double)read;
   c->macs += (double)times * pairs * (double)(score + value);
   if (t->index.heads && t->index.own) { /* each of its heads with each key */
     c->macs += (double)times * (double)(s->spec.batch * s->spec.fresh) *
                (double)cached * (double)(t->index.heads * t->index.width);
-    step_cache(s, "cache.index", t->index.width, times, cached, c);
+    step_cache(s, "cache.index", t->index.width, times, cached, cached, c);
   }
   if (t->mla) {
-    step_cache(s, "cache.c", t->kv_rank, times, cached, c);
-    step_cache(s, "cache.kr", t->d_rope, times, cached, c);
+    step_cache(s, "cache.c", t->kv_rank, times, cached, read, c);
+    step_cache(s, "cache.kr", t->d_rope, times, cached, read, c);
     return;
   }
   const nmb__counts before = *c;
-  step_cache(s, "cache.k", t->kv_heads * t->dk, times, cached, c);
-  step_cache(s, "cache.v", t->kv_heads * t->dv, times, cached, c);
+  step_cache(s, "cache.k", t->kv_heads * t->dk, times, cached, read, c);
+  step_cache(s, "cache.v", t->kv_heads * t->dv, times, cached, read, c);
   if (t->kv_from) { /* another layer's: only read */
     c->kv_bytes = before.kv_bytes;
     c->kv_bytes_written = before.kv_bytes_written;
@@ -840,7 +854,7 @@ step_layers(nmb_run *run, const nmb__arch *a, setting *s, nmb__counts *c)
     const int64_t every = l->attn.compress ? l->attn.compress : 1;
     s->pools = all / every - s->spec.context / every;
     const int n = nmb__pieces(run, a, d, &v);
-    step_pieces(s, v, n, times[d], seen, l->moe.topk, c);
+    step_pieces(s, v, n, times[d], read_keys(s, &l->attn, seen), l->moe.topk, c);
     if (l->attn.heads)
       step_attention(s, &l->attn, times[d], seen, c);
     step_mixer(s, &l->mixer, times[d], c);

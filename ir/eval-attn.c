@@ -369,6 +369,47 @@ nmb__eval_pool(const nmb__opctx *c)
   return NMB_OK;
 }
 
+/* ----------------------------------------------------------------- chosen keys */
+int64_t
+nmb__chosen(const float *row, int64_t S, int64_t K, int64_t *key)
+{
+  int64_t found = 0;
+  for (int64_t s = 0; s < S; s++)
+    if (!isinf(row[s])) {
+      if (found < K)
+        key[found] = s;
+      found++;
+    }
+  return isnan(row[0]) ? K : found;
+}
+
+nmb_status
+nmb__eval_take(const nmb__opctx *c)
+{
+  const nmb_tensor *x = c->in[1];
+  const int64_t S = x->dim[1], h = x->dim[2], d = x->dim[3], K = c->out[0]->dim[1];
+  const int64_t n = nmb_tensor_count(c->in[0]) / (x->dim[0] * S);
+  int64_t *key = nmb__xrealloc(NULL, (size_t)K, sizeof *key), found = K;
+  for (int64_t b = c->t.m0; b < c->t.m1; b++)
+    for (int64_t j = 0; j < h && found == K; j++) {
+      const float *row = nmb__in(c, 0) + (b * n + j * n / h) * S;
+      found = nmb__chosen(row, S, K, key);
+      for (int64_t k = 0; k < K && found == K; k++)
+        for (int64_t i = 0; i < d; i++) {
+          const int64_t at = (k * h + j) * d + i;
+          if (at >= c->t.n0 && at < c->t.n1) /* poison stays poison */
+            nmb__out(c)[b * c->s.n + at] =
+                isnan(row[0]) ? NAN : nmb__in(c, 1)[((b * S + key[k]) * h + j) * d + i];
+        }
+    }
+  free(key);
+  if (found == K)
+    return NMB_OK;
+  return nmb_fail(c->run, NMB_BADINPUT, c->op->loc,
+                  "take: found %lld chosen keys, expected %lld", (long long)found,
+                  (long long)K);
+}
+
 /* ------------------------------------------------------------ sum of values */
 /* p: the probabilities of unit u; y: [T,nh,dv] */
 static void

@@ -521,6 +521,7 @@ static nmb_status (*const eval_op[NMB_NOP])(const nmb__opctx *) = {
     [NMB_OP_QK] = nmb__eval_qk,
     [NMB_OP_SOFTMAX] = nmb__eval_softmax,
     [NMB_OP_PICK] = nmb__eval_pick,
+    [NMB_OP_TAKE] = nmb__eval_take,
     [NMB_OP_PV] = nmb__eval_pv,
     [NMB_OP_ATTENTION] = nmb__eval_attention,
     [NMB_OP_TOPK] = nmb__eval_topk,

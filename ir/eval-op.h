@@ -41,6 +41,10 @@ nmb_status nmb__eval_qk(const nmb__opctx *);
 nmb_status nmb__eval_softmax(const nmb__opctx *);
 nmb_status nmb__eval_pick(const nmb__opctx *);
 nmb_status nmb__eval_pool(const nmb__opctx *);
+nmb_status nmb__eval_take(const nmb__opctx *);
+/* The keys that a row of a choice lets through, in order; how many.  A choice that is not
+ * a number gives the first K. */
+int64_t nmb__chosen(const float *row, int64_t S, int64_t K, int64_t *key /*[K]*/);
 nmb_status nmb__eval_pv(const nmb__opctx *);
 nmb_status nmb__eval_attention(const nmb__opctx *);
 nmb_status nmb__eval_topk(const nmb__opctx *);

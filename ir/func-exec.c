@@ -617,6 +617,39 @@ expert_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile 
   return read_rows(f, x, expected, (t->m1 - t->m0) * r->topk, row + t->m0 * r->topk, v);
 }
 
+/* Of a cache [B,S,h,d], the keys that the choice names. */
+static nmb_status
+chosen_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile *t, char *v)
+{
+  const nmb_op *o = &f->p->op[f->p->insn[x->insn].op];
+  const nmb_tensor *c = &f->p->tensor[o->in[1]];
+  const int64_t S = c->dim[1], h = c->dim[2], d = c->dim[3];
+  const int64_t K = f->p->tensor[o->out[0]].dim[1], bytes = nmb_bytes(c->dtype, c->group, d);
+  const int64_t n = nmb_tensor_count(&f->p->tensor[o->in[0]]) / (c->dim[0] * S);
+  const nmb_operand *given = x->o;
+  const nmb__region whole = x->full;
+  int64_t *key = NMB_NEW(f->run, int64_t, K);
+  nmb_operand at = *given;
+  at.rows = 1;
+  at.row_bytes = at.stride = bytes;
+  x->o = &at;
+  for (int64_t b = t->m0; b < t->m1; b++)
+    for (int64_t j = 0; j < h; j++) {
+      const float *mask = (const float *)f->scratch[o->in[0]] + (b * n + j * n / h) * S;
+      if (nmb__chosen(mask, S, K, key) != K)
+        continue; /* the op says so */
+      for (int64_t k = 0; k < K; k++) {
+        const int64_t r = (b * S + key[k]) * h + j;
+        x->full = x->part = (nmb__region){whole.tensor, whole.arg, d, r, r + 1, 0, d};
+        /* the first sequence, but for what is wrong with it */
+        at.offset = given->offset - expected->offset + r * bytes;
+        NMB_TRY(read_item(f, x, v));
+      }
+    }
+  x->o = given;
+  return NMB_OK;
+}
+
 typedef struct plan {
   int n;
   item item[NMB_MAXOPND];
@@ -666,6 +699,8 @@ read_all(nmb__frame *f, plan *pl, const nmb_tile *t, const void **of)
     const bool table = o->code == NMB_OP_TOPK && nmb_op_int(o, "table", 0);
     if ((o->code == NMB_OP_EMBED && x->full.arg == 1) || (table && x->full.arg == 2))
       NMB_TRY(table_rows(f, x, &pl->expected[j], t, v));
+    else if (o->code == NMB_OP_TAKE && x->full.arg == 1)
+      NMB_TRY(chosen_rows(f, x, &pl->expected[j], t, v));
     else if (o->code == NMB_OP_COMBINE && x->full.arg == 0)
       NMB_TRY(expert_rows(f, x, &pl->expected[j], t, v));
     else

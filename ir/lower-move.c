@@ -64,6 +64,7 @@ made(const nmb_prog *p, const nmb__work *w, nmb_id id, nmb_id tensor, int device
   case NMB_OP_POOL:
   case NMB_OP_COMBINE: return NMB__WHOLE;
   case NMB_OP_GLINEAR:
+  case NMB_OP_TAKE:
   case NMB_OP_EMBED: return NMB__PARTS;
   case NMB_OP_ADD:
   case NMB_OP_MUL:
@@ -108,6 +109,7 @@ nmb__needs_whole(const nmb_prog *p, const nmb__work *w, nmb_id op, int i)
   case NMB_OP_GLINEAR:
   case NMB_OP_TOPK:
   case NMB_OP_PICK:
+  case NMB_OP_TAKE:
   case NMB_OP_MIX:
   case NMB_OP_DOT:
   case NMB_OP_POOL:

@@ -377,6 +377,13 @@ move_operands(walker *k, nmb_insn *in, const opinfo *o)
     return value(k, in, o, 0, 1, t->m0, t->m1, 0, 1) && table_rows(k, in, o, 1) &&
            value(k, in, o, 2, n, t->m0, t->m1, 0, n);
   }
+  if (op->code == NMB_OP_TAKE) { /* rows of each sequence, wherever they are in it */
+    const nmb_tensor *c = &k->p->tensor[op->in[1]];
+    const int64_t choice = nmb_tensor_count(x) / o->s.m, all = nmb_tensor_count(c) / o->s.m;
+    return value(k, in, o, 0, choice, t->m0, t->m1, 0, choice) &&
+           value(k, in, o, 1, all, t->m0, t->m1, t->n0, t->n1) &&
+           value(k, in, o, 2, n, t->m0, t->m1, t->n0, t->n1);
+  }
   if (op->code == NMB_OP_PERMUTE)
     return value(k, in, o, 0, n, 0, nmb_tensor_count(x) / n, 0, n) &&
            all_of(k, in, o, 1) && (op->nin < 3 || all_of(k, in, o, 2)) &&
@@ -495,6 +502,7 @@ operands(walker *k, nmb_insn *in, const opinfo *o)
   case NMB_OP_WKV: return wkv_operands(k, in, o);
   case NMB_OP_POOL: return pool_operands(k, in, o);
   case NMB_OP_EMBED:
+  case NMB_OP_TAKE:
   case NMB_OP_PERMUTE:
   case NMB_OP_SELECT:
   case NMB_OP_COMBINE: return move_operands(k, in, o);

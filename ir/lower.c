@@ -402,7 +402,8 @@ stands_alone(nmb_opcode c)
 {
   return c == NMB_OP_KVAPPEND || c == NMB_OP_PERMUTE || c == NMB_OP_SELECT ||
          c == NMB_OP_ATTENTION || c == NMB_OP_MOE || c == NMB_OP_PICK || c == NMB_OP_CONV ||
-         c == NMB_OP_SCAN || c == NMB_OP_WKV || c == NMB_OP_CONCAT || c == NMB_OP_POOL;
+         c == NMB_OP_SCAN || c == NMB_OP_WKV || c == NMB_OP_CONCAT || c == NMB_OP_POOL ||
+         c == NMB_OP_TAKE;
 }
 
 /* Rows that a tile along m is cut from must be the same for all ops. */

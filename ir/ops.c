@@ -179,6 +179,8 @@ nmb_op_space(const nmb_prog *p, nmb_id id)
     return (nmb_space){s->dim[0] * s->dim[1], y->dim[0] / s->dim[0], s->dim[2],
                        s->dim[3]};
   }
+  case NMB_OP_TAKE: /* a row is a sequence */
+    return (nmb_space){1, y->dim[0], nmb_tensor_count(y) / y->dim[0], 1};
   case NMB_OP_KVAPPEND: /* the rows that are new */
     return (nmb_space){1, w->dim[0], nmb_tensor_count(w) / w->dim[0], 1};
   default:

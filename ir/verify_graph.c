@@ -694,6 +694,25 @@ check_combine(const ctx *c)
 }
 
 static nmb_status
+check_take(const ctx *c)
+{
+  const nmb_tensor *s = c->in[0], *x = c->in[1], *y = c->out[0];
+  NMB_TRY(want_rank(c, "the cache", x, 4));
+  NMB_TRY(want_rank(c, "the output", y, 4));
+  NMB_TRY(want(c, "sequences of the output", y->dim[0], x->dim[0]));
+  NMB_TRY(want_range(c, "keys of the output", y->dim[1], 1, x->dim[1]));
+  NMB_TRY(want(c, "heads of the output", y->dim[2], x->dim[2]));
+  NMB_TRY(want(c, "components of the output", y->dim[3], x->dim[3]));
+  if (s->rank == 2)
+    return want_matrix(c, "the choice", s, x->dim[0], x->dim[1]);
+  NMB_TRY(want_rank(c, "the choice", s, 4));
+  NMB_TRY(want(c, "heads of the cache left over after an equal share for each choice",
+               x->dim[2] % s->dim[2], 0));
+  NMB_TRY(want(c, "new tokens of a sequence", s->dim[1], 1));
+  return want_matrix(c, "the choice", s, x->dim[0] * s->dim[2], x->dim[1]);
+}
+
+static nmb_status
 check_select(const ctx *c)
 {
   const nmb_tensor *x = c->in[0], *y = c->out[0];
@@ -715,7 +734,7 @@ static nmb_status (*const check_op[NMB_NOP])(const ctx *) = {
     [NMB_OP_TOPK] = check_topk,       [NMB_OP_MOE] = check_moe,
     [NMB_OP_PERMUTE] = check_permute, [NMB_OP_COMBINE] = check_combine,
     [NMB_OP_SELECT] = check_select,   [NMB_OP_CONV] = check_conv,
-    [NMB_OP_PICK] = check_pick,
+    [NMB_OP_PICK] = check_pick,       [NMB_OP_TAKE] = check_take,
     [NMB_OP_SCAN] = check_scan,     [NMB_OP_WKV] = check_wkv,
     [NMB_OP_CONCAT] = check_concat,
     [NMB_OP_MIX] = check_mix,         [NMB_OP_DOT] = check_dot,

@@ -34,7 +34,8 @@ expands(const nmb_prog *p, nmb_id id)
     return false;
   const nmb_op *o = &p->op[id];
   const nmb_tensor *c = &p->tensor[o->in[0]];
-  return o->nin == 2 && c->role == NMB_ROLE_KV && c->rank == 4 && c->dim[2] == 1 &&
+  const bool cached = c->role == NMB_ROLE_KV || maker_of(p, o->in[0], NMB_OP_TAKE) != NMB_NONE;
+  return o->nin == 2 && cached && c->rank == 4 && c->dim[2] == 1 &&
          p->tensor[o->out[0]].rank == 4;
 }
 

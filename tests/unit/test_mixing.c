@@ -709,7 +709,48 @@ test_concat(void)
   bench_close(&b);
 }
 
-UNIT_MAIN("mixing",
+/* Each chosen key goes to the place that as many chosen ones before it say; `each`: a
+ * choice for every two heads, or one for all. */
+static void
+check_take(bool each)
+{
+  enum { B = 3, S = 9, K = 4, N = 4, D = 5 };
+  const int n = each ? N / 2 : 1;
+  bench b = bench_open(NMB_OP_TAKE, B, 1, S - 1);
+  float *mask = each ? bench_in(&b, NMB_ROLE_ACT, DIMS(B, 1, N / 2, S))
+                     : bench_in(&b, NMB_ROLE_ACT, DIMS(B, S));
+  const float *x = bench_in(&b, NMB_ROLE_KV, DIMS(B, S, N, D));
+  const float *y = bench_out(&b, NMB_DT_F32, DIMS(B, K, N, D));
+  for (int r = 0; r < B * n; r++) /* K of each row, not the same ones */
+    for (int s = 0, left = K; s < S; s++) {
+      const int at = (s * 4 + 2 * r) % S; /* 4 and 9 have no common divisor */
+      mask[r * S + at] = left-- > 0 ? 0 : -INFINITY;
+    }
+  bench_run(&b);
+  for (int r = 0; r < B * N; r++) {
+    const float *row = mask + (r / N * n + r % N * n / N) * S;
+    for (int s = 0, before = 0; s < S; s++)
+      if (row[s] >= 0) {
+        CU_ASSERT_EQUAL(memcmp(y + ((r / N * K + before) * N + r % N) * D,
+                               x + ((r / N * S + s) * N + r % N) * D, D * sizeof *x),
+                        0);
+        before++;
+      }
+  }
+  bench_tiles(&b, 1, 2, K * N * D);
+  mask[0] = mask[1] = mask[2] = mask[3] = mask[4] = 0; /* too many */
+  CU_ASSERT_EQUAL(nmb__op_eval(b.run, b.p, b.id, NULL, &b.v), NMB_BADINPUT);
+  bench_close(&b);
+}
+
+static void
+test_take(void)
+{
+  check_take(false);
+  check_take(true);
+}
+
+UNIT_MAIN("mixing", {"chosen keys are taken in their order", test_take},
           {"an indexer picks keys", test_pick},
           {"a bias that is that of all heads", test_bias_of_all},
           {"attention pair by pair over positions, in all its variants", test_attention},
