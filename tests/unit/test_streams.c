@@ -282,9 +282,367 @@ test_sums(void)
   nmb__run_close(run);
 }
 
+/* ------------------------------------------------------- streams and pooled caches */
+/* DeepSeek-V4, a layer at a time, over a whole sequence and pair by pair. */
+enum { V4T = 15, V4N = 3, V4W = V4N * WIDE, HEADS = 4, DK = 16, RANK = 24, NEAREST = 4 };
+
+typedef struct v4 {
+  int position;
+  int nweight;
+  struct {
+    char name[48];
+    const float *v;
+  } weight[64];
+  float in[V4T][V4W], middle[V4T][V4W], out[V4T][V4W]; /* middle: before the network */
+  float mixed[V4T][WIDE], gave[V4T][WIDE], logits[V4T][8], shares[V4T][2];
+  int32_t choice[V4T][2], ids[V4T];
+  int norms;
+} v4;
+
+static void
+v4_watch(void *self, const nmb_prog *p, const nmb__place *at, nmb_id op,
+         const nmb__vals *v)
+{
+  v4 *s = self;
+  const nmb_op *o = &p->op[op];
+  const nmb_block *b = &p->block[at->block];
+  if (at->position != s->position)
+    return;
+  for (int i = 0; i < o->nin; i++) {
+    const nmb_tensor *t = &p->tensor[o->in[i]];
+    if (t->role != NMB_ROLE_WEIGHT || s->nweight == 64)
+      continue;
+    const size_t bytes = (size_t)nmb_tensor_count(t) * sizeof(float);
+    float *copied = malloc(bytes);
+    memcpy(copied, v->in[i], bytes);
+    strncpy(s->weight[s->nweight].name, t->name, 47);
+    s->weight[s->nweight++].v = copied;
+  }
+  if (o->code == NMB_OP_NORM && o->nin == 1 && p->tensor[o->out[0]].dim[1] == V4W)
+    memcpy(s->norms++ ? s->middle : s->in, v->in[0], sizeof s->in);
+  if (o->code == NMB_OP_NORM && o->nin > 1 &&
+      !strcmp(p->tensor[o->in[1]].name, "attn.norm"))
+    memcpy(s->mixed, v->in[0], sizeof s->mixed);
+  if (o->code == NMB_OP_TOPK) {
+    memcpy(s->logits, v->in[0], sizeof s->logits);
+    memcpy(s->shares, v->out[0], sizeof s->shares);
+    memcpy(s->choice, v->out[1], sizeof s->choice);
+  }
+  if (o->code == NMB_OP_ADD && !strncmp(p->tensor[o->out[0]].name, "routed", 6))
+    memcpy(s->gave, v->out[0], sizeof s->gave);
+  if (o->out[0] == b->out)
+    memcpy(s->out, v->out[0], sizeof s->out);
+}
+
+static const float *
+v4_weight(const v4 *s, const char *name)
+{
+  for (int i = 0; i < s->nweight; i++)
+    if (!strcmp(s->weight[i].name, name))
+      return s->weight[i].v;
+  printf("\n  there is no %s\n", name);
+  CU_FAIL_FATAL("a weight is missing");
+  return NULL;
+}
+
+static void
+v4_linear(const float *w, const double *x, int n, int k, double *y)
+{
+  for (int i = 0; i < n; i++) {
+    y[i] = 0;
+    for (int j = 0; j < k; j++)
+      y[i] += (double)w[i * k + j] * x[j];
+  }
+}
+
+/* w: NULL for 1 */
+static void
+v4_norm(const float *w, double *x, int n)
+{
+  double sum = 1e-6 * n;
+  for (int i = 0; i < n; i++)
+    sum += x[i] * x[i];
+  for (int i = 0; i < n; i++)
+    x[i] *= sqrt(n / sum) * (w ? (double)w[i] : 1);
+}
+
+/* The last 4 of d turn by `pos` times two frequencies. */
+static void
+v4_turn(double *x, int d, double pos, bool pools)
+{
+  const double theta = pools ? 160000 : 10000, two_pi = 6.28318530717958647692;
+  for (int j = 0; j < 2; j++) {
+    double f = pow(theta, -j / 2.0);
+    if (pools) { /* YaRN: factor 16, 16 positions at first, bounds of 32 and 1 turns */
+      const double lo = fmax(floor(4 * log(16 / (two_pi * 32)) / (2 * log(theta))), 0);
+      double hi = fmin(ceil(4 * log(16 / two_pi) / (2 * log(theta))), 3);
+      hi = hi > lo ? hi : lo + 0.001;
+      const double g = fmin(fmax((j - lo) / (hi - lo), 0), 1);
+      f = f * (1 - g) + f / 16 * g;
+    }
+    double *a = x + d - 4 + 2 * j, *b = a + 1;
+    const double c = cos(pos * f), s = sin(pos * f), was = *a;
+    *a = was * c - *b * s;
+    *b = was * s + *b * c;
+  }
+}
+
+typedef struct v4_shares {
+  double pre[V4N], post[V4N], comb[V4N][V4N];
+} v4_shares;
+
+static v4_shares
+v4_say(const v4 *s, const char *part, const float *in)
+{
+  char name[6][48];
+  static const char *const tail[] = {"scale.pre", "scale.post", "scale.comb",
+                                     "base.pre",  "base.post",  "base.comb"};
+  double x[V4W], m[15];
+  const float *w[6];
+  v4_shares y;
+  for (int i = 0; i < 6; i++) {
+    snprintf(name[i], sizeof name[i], "%s.hyper.%s", part, tail[i]);
+    w[i] = v4_weight(s, name[i]);
+  }
+  for (int i = 0; i < V4W; i++)
+    x[i] = (double)in[i];
+  v4_norm(NULL, x, V4W);
+  snprintf(name[0], sizeof name[0], "%s.hyper", part);
+  v4_linear(v4_weight(s, name[0]), x, 15, V4W, m);
+  for (int i = 0; i < V4N; i++) {
+    double sum = 0;
+    y.pre[i] = 1 / (1 + exp(-(m[i] * (double)*w[0] + (double)w[3][i]))) + 1e-6;
+    y.post[i] = 2 / (1 + exp(-(m[3 + i] * (double)*w[1] + (double)w[4][i])));
+    for (int j = 0; j < V4N; j++)
+      sum += y.comb[i][j] =
+          exp(m[6 + 3 * i + j] * (double)*w[2] + (double)w[5][3 * i + j]);
+    for (int j = 0; j < V4N; j++)
+      y.comb[i][j] = y.comb[i][j] / sum + 1e-6;
+  }
+  for (int turn = 1; turn < 8; turn++) /* columns, rows, columns, ..: 4 and 3 times */
+    for (int i = 0; i < V4N; i++) {
+      double sum = 1e-6;
+      for (int j = 0; j < V4N; j++)
+        sum += turn % 2 ? y.comb[j][i] : y.comb[i][j];
+      for (int j = 0; j < V4N; j++)
+        *(turn % 2 ? &y.comb[j][i] : &y.comb[i][j]) /= sum;
+    }
+  return y;
+}
+
+/* Stream k is the sum over j of comb[j][k] times stream j, and post[k] of what was given. */
+static double
+v4_spread(const v4_shares *y, const float *in, const double *gave, int i)
+{
+  double sum = y->post[i / WIDE] * gave[i % WIDE];
+  for (int j = 0; j < V4N; j++)
+    sum += y->comb[j][i / WIDE] * (double)in[j * WIDE + i % WIDE];
+  return sum;
+}
+
+/* Row j of width d: of positions [jc, jc+c), and of the c before if pools overlap. */
+static void
+v4_pool(const v4 *s, const char *part, double x[][WIDE], int j, int c, int d, double *y)
+{
+  char name[4][48];
+  static const char *const tail[] = {"kv", "gate", "position", "norm"};
+  const int N = c == 4 ? 2 * d : d;
+  double kv[64], gate[64], below[32] = {0};
+  for (int i = 0; i < 4; i++)
+    snprintf(name[i], sizeof name[i], "%s.%s", part, tail[i]);
+  const float *bias = v4_weight(s, name[2]);
+  for (int e = 0; e < d; e++)
+    y[e] = 0;
+  for (int t = c == 4 && j > 0 ? (j - 1) * c : j * c; t < (j + 1) * c; t++) {
+    v4_linear(v4_weight(s, name[0]), x[t], N, WIDE, kv);
+    v4_linear(v4_weight(s, name[1]), x[t], N, WIDE, gate);
+    const int from = c == 4 && t >= j * c ? d : 0; /* its own, or for the next row */
+    for (int e = 0; e < d; e++) {
+      const double w = exp(gate[from + e] + (double)bias[t % c * N + from + e]);
+      below[e] += w;
+      y[e] += w * kv[from + e];
+    }
+  }
+  for (int e = 0; e < d; e++)
+    y[e] /= below[e];
+  v4_norm(v4_weight(s, name[3]), y, d);
+  v4_turn(y, d, j * c, true);
+}
+
+/* How well row j suits token t, by the indexer. */
+static double
+v4_suits(const v4 *s, double x[][WIDE], const double *latent, int t, int j)
+{
+  double q[48], k[12], w[4], sum = 0;
+  v4_linear(v4_weight(s, "index.q"), latent, 48, RANK, q);
+  v4_linear(v4_weight(s, "index.w"), x[t], 4, WIDE, w);
+  v4_pool(s, "index.pool", x, j, 4, 12, k);
+  for (int h = 0; h < 4; h++) {
+    double dot = 0;
+    v4_turn(q + 12 * h, 12, t, true);
+    for (int e = 0; e < 12; e++)
+      dot += q[12 * h + e] * k[e];
+    sum += w[h] * fmax(dot, 0);
+  }
+  return sum;
+}
+
+/* Is row j among the two that suit token t best? */
+static bool
+v4_picked(const v4 *s, double x[][WIDE], const double *latent, int t, int j, int rows)
+{
+  int better = 0;
+  const double own = v4_suits(s, x, latent, t, j);
+  for (int i = 0; i < rows; i++)
+    better += i != j && v4_suits(s, x, latent, t, i) > own;
+  return better < 2;
+}
+
+static void
+v4_latent(const v4 *s, const double *x, double *latent)
+{
+  v4_linear(v4_weight(s, "attn.q_down"), x, RANK, WIDE, latent);
+  v4_norm(v4_weight(s, "attn.q_down_norm"), latent, RANK);
+}
+
+static void
+v4_add(const double *q, const double *k, double *below, double *y)
+{
+  double dot = 0;
+  for (int e = 0; e < DK; e++)
+    dot += q[e] * k[e];
+  const double w = exp(dot / 4);
+  *below += w;
+  for (int e = 0; e < DK; e++)
+    y[e] += w * k[e];
+}
+
+/* every: positions of a pool; 0: the layer has none */
+static void
+v4_attend(const v4 *s, double x[][WIDE], int t, int every, double *o)
+{
+  double latent[RANK], q[HEADS * DK], y[HEADS * DK] = {0}, low[16], k[DK];
+  const int rows = every ? (t + 1) / every : 0;
+  v4_latent(s, x[t], latent);
+  v4_linear(v4_weight(s, "attn.q_up"), latent, HEADS * DK, RANK, q);
+  for (int h = 0; h < HEADS; h++) {
+    double below = exp((double)v4_weight(s, "attn.sink")[h]), *z = y + h * DK;
+    v4_norm(NULL, q + h * DK, DK);
+    v4_turn(q + h * DK, DK, t, every > 0);
+    for (int r = t - NEAREST + 1 > 0 ? t - NEAREST + 1 : 0; r <= t; r++) {
+      v4_linear(v4_weight(s, "attn.kv"), x[r], DK, WIDE, k);
+      v4_norm(v4_weight(s, "attn.kv_norm"), k, DK);
+      v4_turn(k, DK, r, every > 0);
+      v4_add(q + h * DK, k, &below, z);
+    }
+    for (int j = 0; j < rows; j++) {
+      if (every == 4 && !v4_picked(s, x, latent, t, j, rows))
+        continue;
+      v4_pool(s, "pool", x, j, every, DK, k);
+      v4_add(q + h * DK, k, &below, z);
+    }
+    for (int e = 0; e < DK; e++)
+      z[e] /= below;
+    v4_turn(z, DK, -t, every > 0);
+  }
+  for (int g = 0; g < 2; g++)
+    v4_linear(v4_weight(s, "attn.o_down") + g * 8 * 32, y + g * 32, 8, 32, low + g * 8);
+  v4_linear(v4_weight(s, "attn.o"), low, WIDE, 16, o);
+}
+
+static void
+v4_attention(const v4 *s, int every)
+{
+  static double x[V4T][WIDE];
+  v4_shares y[V4T];
+  for (int t = 0; t < V4T; t++) {
+    y[t] = v4_say(s, "attn", s->in[t]);
+    for (int i = 0; i < WIDE; i++) {
+      x[t][i] = 0;
+      for (int j = 0; j < V4N; j++)
+        x[t][i] += y[t].pre[j] * (double)s->in[t][j * WIDE + i];
+      NEAR(s->mixed[t][i], x[t][i], 1e-5);
+    }
+    v4_norm(v4_weight(s, "attn.norm"), x[t], WIDE);
+  }
+  for (int t = 0; t < V4T; t++) {
+    double o[WIDE];
+    v4_attend(s, x, t, every, o);
+    for (int i = 0; i < V4W; i++)
+      NEAR(s->middle[t][i], v4_spread(&y[t], s->in[t], o, i), 1e-4);
+  }
+}
+
+/* Experts by the table or by score and bias; their shares of 1.5 in all. */
+static void
+v4_network(const v4 *s, bool table)
+{
+  for (int t = 0; t < V4T; t++) {
+    double score[8], gave[WIDE], sum = 0;
+    for (int e = 0; e < 8; e++)
+      score[e] = sqrt(log(1 + exp((double)s->logits[t][e])));
+    for (int j = 0; j < 2; j++)
+      sum += score[s->choice[t][j]];
+    for (int j = 0; j < 2; j++) {
+      const int e = s->choice[t][j];
+      NEAR(s->shares[t][j], 1.5 * score[e] / sum, 1e-5);
+      if (table)
+        CU_ASSERT_EQUAL(e, (int)v4_weight(s, "moe.table")[2 * s->ids[t] + j]);
+      for (int i = 0; !table && i < 8; i++) /* none beside them is better */
+        if (i != s->choice[t][0] && i != s->choice[t][1])
+          CU_ASSERT_TRUE(score[i] + (double)v4_weight(s, "moe.select.bias")[i] <=
+                         score[e] + (double)v4_weight(s, "moe.select.bias")[e]);
+    }
+    for (int i = 0; i < WIDE; i++)
+      gave[i] = (double)s->gave[t][i];
+    const v4_shares y = v4_say(s, "ffn", s->middle[t]);
+    for (int i = 0; i < V4W; i++)
+      NEAR(s->out[t][i], v4_spread(&y, s->middle[t], gave, i), 1e-5);
+  }
+}
+
+static void
+test_v4(void)
+{
+  static const int every[] = {0, 4, 6, 4};
+  static const uint64_t seed = 31;
+  static const nmb__routing_spec routing = {"uniform", 1, 1};
+  static v4 s;
+  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
+  const nmb__weights w = nmb__weights_random(&seed);
+  nmb_run *run = nmb__run_open(stderr);
+  const nmb__arch *a;
+  const float *y;
+  nmb_prog *p;
+  int64_t n, m;
+  CU_ASSERT_EQUAL_FATAL(
+      nmb__arch_load(run, nmb_format(run, "%s/tests/data/tiny/deepseek_v4.json", top), &a),
+      NMB_OK);
+  for (int layer = 0; layer < 4; layer++) {
+    s = (v4){.position = layer + 1};
+    for (int i = 0; i < V4T; i++)
+      s.ids[i] = (7 * i + 3) % 61;
+    CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a,
+                                           (nmb_step_spec){NMB_PREFILL, 1, V4T, 0},
+                                           &routing, &p),
+                          NMB_OK);
+    nmb__eval *e =
+        nmb__eval_open(&w, &(nmb__eval_options){.watch = v4_watch, .watch_self = &s});
+    CU_ASSERT_EQUAL_FATAL(nmb__eval_step(run, e, p, s.ids, &y, &n, &m), NMB_OK);
+    v4_attention(&s, every[layer]);
+    v4_network(&s, layer < 2);
+    nmb__eval_close(e);
+    nmb_prog_free(p);
+    for (int i = 0; i < s.nweight; i++)
+      free((void *)(uintptr_t)s.weight[i].v);
+  }
+  nmb__run_close(run);
+}
+
 UNIT_MAIN("streams", {"mix is a product with a block matrix", test_mix},
           {"dot is a product of each stream", test_dot},
           {"shares of a row are ratios of exponentials", test_softmax},
           {"sinkhorn scales rows and columns", test_sinkhorn},
           {"situ by exponentials", test_situ},
-          {"layers read the sums of blocks of layers", test_sums})
+          {"layers read the sums of blocks of layers", test_sums},
+          {"streams, pools and tables of DeepSeek-V4, pair by pair", test_v4})
