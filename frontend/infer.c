@@ -17,6 +17,7 @@ struct nmb__infer {
   const nmb__arch *arch;
   nmb__values_check *choice;
   nmb__func *func;
+  uint64_t noise;
 };
 
 nmb__infer *
@@ -36,7 +37,7 @@ code_open(nmb__infer *f)
 {
   const nmb__weights w = nmb__wmodel_weights(f->m);
   f->choice = nmb__values_open(&w, &(nmb__values_options){0});
-  f->func = nmb__func_open(&w, &(nmb__func_options){0});
+  f->func = nmb__func_open(&w, &(nmb__func_options){.arith = true, .noise = f->noise});
 }
 
 static void
@@ -53,6 +54,7 @@ nmb__infer_compiled(nmb_run *run, nmb__infer *f, const struct nmb_hw *hw,
   f->hw = hw;
   f->pipeline = pipeline;
   f->arch = nmb__arch_apart(run, f->m->arch);
+  f->noise = nmb__run_seed_get(run);
   code_open(f);
 }
 

@@ -11,7 +11,8 @@ typedef struct nmb__infer nmb__infer;
 /* The model is borrowed. */
 NMB_API nmb__infer *nmb__infer_open(nmb_run *, nmb__wmodel *);
 /* From now on each step is compiled for the machine by the pipeline, and its code
- * executed; before the first step.  Both are borrowed; plugins are loaded. */
+ * executed, products as the engines add them up, with noise from the run's seed;
+ * before the first step.  Both are borrowed; plugins are loaded. */
 NMB_API void nmb__infer_compiled(nmb_run *, nmb__infer *, const struct nmb_hw *,
                                  const nmb__pipeline *);
 NMB_API void nmb__infer_close(nmb__infer *); /* NULL: nothing */

@@ -101,12 +101,6 @@ run_steps(job *j)
 }
 
 /* --------------------------------------------------------------------- output */
-static double
-relative(double square, double of)
-{
-  return of > 0 ? sqrt(square / of) : 0;
-}
-
 static json_t *
 tensors_json(const job *j)
 {
@@ -135,23 +129,39 @@ first_json(const job *j)
                    nmb__json_real(f->expected));
 }
 
+static json_t *
+agreement_json(const nmb__agreement *a)
+{
+  const double rows = (double)(a->rows ? a->rows : 1);
+  return json_pack("{s:o, s:o, s:o, s:o, s:I}", "max_error", nmb__json_real(a->most),
+                   "rms_error", nmb__json_real(nmb__agreement_rms(a)), "top1",
+                   nmb__json_real((double)a->same_top / rows), "kl",
+                   nmb__json_real(a->divergence / rows), "rows", (json_int_t)a->rows);
+}
+
 static void
 print_json(const job *j, nmb_status status)
 {
-  const nmb__agreement *a = nmb__values_agreement(j->check);
-  const double rows = (double)(a->rows ? a->rows : 1);
   nmb__cli_json(json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:{s:o, s:o, s:o, s:o, s:I}, s:o, s:o}",
+      "{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}",
       "model", j->arch->name, "machine", j->hw->name, "pipeline",
       nmb__pipeline_text(j->cli->run, &j->pipeline), "status", nmb_status_name(status),
       "error", nmb_error_text(j->cli->run), "steps", j->steps, "instructions",
       (json_int_t)j->instructions, "orders",
-      (json_int_t)nmb__cli_int(j->cli, "orders") + 1, "logits", "max_error",
-      nmb__json_real(a->most), "rms_error",
-      nmb__json_real(relative(a->square, a->reference)), "top1",
-      nmb__json_real((double)a->same_top / rows), "kl",
-      nmb__json_real(a->divergence / rows), "rows", (json_int_t)a->rows, "first_diff",
+      (json_int_t)nmb__cli_int(j->cli, "orders") + 1, "logits",
+      agreement_json(nmb__values_agreement(j->check)), "logits_float_sums",
+      agreement_json(nmb__values_ideal(j->check)), "first_diff",
       first_json(j), "tensors", tensors_json(j)));
+}
+
+static void
+print_agreement(const char *what, const nmb__agreement *a)
+{
+  const double rows = (double)(a->rows ? a->rows : 1);
+  printf("%s against the model in float: max error %.4g, rms error %.4g, "
+         "top-1 agreement %.4g, KL %.4g\n",
+         what, a->most, nmb__agreement_rms(a), (double)a->same_top / rows,
+         a->divergence / rows);
 }
 
 static void
@@ -161,7 +171,6 @@ print_text(const job *j)
   const nmb__deviation *d = nmb__values_tensors(j->check, &n);
   const nmb__agreement *a = nmb__values_agreement(j->check);
   const nmb__first_diff *f = nmb__values_first(j->check);
-  const double rows = (double)(a->rows ? a->rows : 1);
   printf("%-16s %-20s %12s %12s\n", "block", "tensor", "max error", "rms error");
   for (int i = 0; i < n; i++)
     printf("%-16s %-20s %12.3g %12.3g\n", d[i].block_name, d[i].name, d[i].most,
@@ -169,10 +178,9 @@ print_text(const job *j)
   printf("%s on %s: %d steps, %lld instructions in %lld orders\n", j->arch->name,
          j->hw->name, j->steps, (long long)j->instructions,
          (long long)nmb__cli_int(j->cli, "orders") + 1);
-  printf("logits against the model in float: max error %.4g, rms error %.4g, "
-         "top-1 agreement %.4g, KL %.4g\n",
-         a->most, relative(a->square, a->reference), (double)a->same_top / rows,
-         a->divergence / rows);
+  print_agreement("logits", a);
+  if (nmb__machine_differs(j->hw))
+    print_agreement("with sums in float", nmb__values_ideal(j->check));
   if (f->insn != NMB_NONE)
     printf("first value off: %s, layer %lld, context %lld: row %lld, column %lld is "
            "%.9g, expected %.9g\n",

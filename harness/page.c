@@ -7,6 +7,7 @@
 
 #include "base/path.h"
 #include "base/units.h"
+#include "ir/eval.h"
 #include "nmbench/nmb_plugin.h"
 
 enum { WIDTH = 76 };
@@ -126,6 +127,28 @@ memory_table(nmb_run *run, const nmb_mem *m, FILE *f)
   row(f, "burst", nmb_format(run, "%lld B", (long long)m->burst_bytes), "of an access");
 }
 
+/* How an engine adds products up, where it is not in float; docs/functional.md. */
+static void
+arith_rows(nmb_run *run, const nmb_engine *e, FILE *f)
+{
+#define X(id, name) name,
+  static const char *const sum[] = {NMB_SUM_MAP(X)};
+  static const char *const order[] = {NMB_ORDER_MAP(X)};
+#undef X
+  const nmb_arith *a = &e->arith;
+  if (nmb_engine_is_link(e) || !nmb__arith_differs(e) || !strcmp(e->model, "cim"))
+    return;
+  row(f, "multiply", sum[a->multiply], "format of products");
+  row(f, "tree", nmb_format(run, "%d", a->tree), "products added in pairs before a register");
+  row(f, "tree-sums", sum[a->tree_sums], "format of sums in the tree");
+  row(f, "sum-lanes", nmb_format(run, "%d", a->lanes), "registers whose sums are added at the end");
+  row(f, "accumulate", sum[a->accumulate], "format of registers");
+  row(f, "piece", nmb_format(run, "%lld", (long long)a->piece),
+      "terms after which a sum leaves; 0: all");
+  row(f, "result", sum[a->result], "format in which a sum leaves");
+  row(f, "piece-order", order[a->order], "how sums of pieces are added, in fp32");
+}
+
 static void
 engine_table(nmb_run *run, const nmb_engine *e, FILE *f)
 {
@@ -141,7 +164,7 @@ engine_table(nmb_run *run, const nmb_engine *e, FILE *f)
         : physical       ? nmb__units_format(run, e->param[i].value, o->type)
                    : nmb_format(run, "%s", e->param[i].value > 0 ? "true" : "false"),
         o->help);
-  }
+  }  arith_rows(run, e, f);
 }
 
 /* ---------------------------------------------------------------------- limits */

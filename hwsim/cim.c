@@ -32,6 +32,8 @@
   X(MUX, "column-mux", "int", "1", "1", "1..", "columns that share a converter")         \
   X(DAC, "dac-bits", "int", "bit", "1", "1..16", "bits of an input in a pass")           \
   X(ADC, "adc-bits", "int", "bit", "0", "0..32", "of a converter; 0: digital sums")      \
+  X(NOISE, "adc-noise", "real", "1", "0", "0..1000", "of a conversion, in steps")        \
+  X(RANGE, "adc-range", "ratio", "1", "100%", "0.001..1", "of the largest sum of the rows in use") \
   X(CELL, "cell-bits", "int", "bit", "1", "1..8", "bits of a weight in a cell")          \
   X(CARRY, "carry-columns", "int", "1", "0", "0..64", "columns for sums, of a weight")   \
   X(INPUT, "input-bits", "int", "bit", "0", "0..32", "0: of the input's format")         \
@@ -210,8 +212,7 @@ NMB_PLUGIN
     .summary = "arrays of cells that multiply, analog or digital",
     .source = "andrulis2024cimloop; sinangil2021cim; jia2020cim; wang2022c2c; "
               "kim2021colonnade",
-    .limits = "partial sums of several arrays are added beside the next pass; no noise "
-              "and no loss of converters that are too narrow; energy by the "
+    .limits = "partial sums of several arrays are added beside the next pass; energy by the "
               "statistics of the values, not by the values themselves",
     .opts = params,
     .cost = cost,

@@ -125,13 +125,13 @@ score_row(const shape *a, const scoring *g, int64_t u, int64_t r, int64_t n0, in
 
 /* y: the scores of unit u, row by row, each of S. */
 static void
-scores_unit(const shape *a, const scoring *g, int64_t d, const float *q, const float *k,
+scores_unit(const nmb__opctx *c, const shape *a, const scoring *g, int64_t d, const float *q, const float *k,
             int64_t u, const nmb_tile *t, float *y)
 {
   const float *key = k + (u / a->nk * a->S * a->nk + u % a->nk) * d;
   rows r;
   for (int64_t i = 0; rows_run(a, t->m0, t->m1, i, &r); i++)
-    nmb__product(r.rows, t->n1 - t->n0, d, q + head_at(a, u, r.row, d),
+    nmb__product_on(c, r.rows, t->n1 - t->n0, d, q + head_at(a, u, r.row, d),
                  head_step(a, &r, d), key + t->n0 * a->nk * d, a->nk * d,
                  y + r.row * a->S + t->n0, score_step(a, &r));
   for (int64_t i = t->m0; i < t->m1; i++)
@@ -149,7 +149,7 @@ nmb__eval_qk(const nmb__opctx *c)
                                           : bias->dim[0] / a.B;
   const scoring g = scoring_of(c, nmb__in(c, 2), biask);
   for (int64_t u = c->t.b0; u < c->t.b1; u++)
-    scores_unit(&a, &g, c->s.k, nmb__in(c, 0), nmb__in(c, 1), u, &c->t,
+    scores_unit(c, &a, &g, c->s.k, nmb__in(c, 0), nmb__in(c, 1), u, &c->t,
                 nmb__out(c) + u * c->s.m * a.S);
   return NMB_OK;
 }
@@ -413,13 +413,13 @@ nmb__eval_take(const nmb__opctx *c)
 /* ------------------------------------------------------------ sum of values */
 /* p: the probabilities of unit u; y: [T,nh,dv] */
 static void
-sums_unit(const shape *a, int64_t dv, const float *p, const float *v, int64_t u,
+sums_unit(const nmb__opctx *c, const shape *a, int64_t dv, const float *p, const float *v, int64_t u,
           const nmb_tile *t, float *y)
 {
   const float *value = v + (u / a->nk * a->S * a->nk + u % a->nk) * dv + t->n0;
   rows r;
   for (int64_t i = 0; rows_run(a, t->m0, t->m1, i, &r); i++)
-    nmb__product_plain(r.rows, t->n1 - t->n0, a->S, p + r.row * a->S, score_step(a, &r),
+    nmb__product_plain_on(c, r.rows, t->n1 - t->n0, a->S, p + r.row * a->S, score_step(a, &r),
                        value, a->nk * dv, y + head_at(a, u, r.row, dv) + t->n0,
                        head_step(a, &r, dv));
 }
@@ -429,7 +429,7 @@ nmb__eval_pv(const nmb__opctx *c)
 {
   const shape a = shape_of(c->in[1], c->out[0]->dim[0], c->out[0]->dim[1]);
   for (int64_t u = c->t.b0; u < c->t.b1; u++)
-    sums_unit(&a, c->s.n, nmb__in(c, 0) + u * c->s.m * a.S, nmb__in(c, 1), u, &c->t,
+    sums_unit(c, &a, c->s.n, nmb__in(c, 0) + u * c->s.m * a.S, nmb__in(c, 1), u, &c->t,
               nmb__out(c));
   return NMB_OK;
 }
@@ -443,12 +443,12 @@ nmb__eval_attention(const nmb__opctx *c)
   const mask k = mask_of(c, a.S);
   float *s = nmb__xrealloc(NULL, (size_t)(g * a.S), sizeof *s);
   for (int64_t u = 0; u < a.B * a.nk; u++) {
-    scores_unit(&a, &sc, d, nmb__in(c, 0), nmb__in(c, 1), u,
+    scores_unit(c, &a, &sc, d, nmb__in(c, 0), nmb__in(c, 1), u,
                 &(nmb_tile){0, 0, 0, g, 0, a.S, 0, d}, s);
     for (int64_t r = 0; r < g; r++)
       softmax_row(&k, r / a.rep, sink_of(nmb__in(c, 3), a.nh, a.rep, u, r), s + r * a.S,
                   s + r * a.S);
-    sums_unit(&a, dv, s, nmb__in(c, 2), u, &(nmb_tile){0, 0, 0, g, 0, dv, 0, a.S},
+    sums_unit(c, &a, dv, s, nmb__in(c, 2), u, &(nmb_tile){0, 0, 0, g, 0, dv, 0, a.S},
               nmb__out(c));
   }
   free(s);

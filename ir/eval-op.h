@@ -64,6 +64,13 @@ void nmb__product(int64_t m, int64_t n, int64_t k, const float *x, int64_t ldx,
 void nmb__product_plain(int64_t m, int64_t n, int64_t k, const float *p, int64_t ldp,
                         const float *v, int64_t ldv, float *y, int64_t ldy);
 
+/* The same for the output of the op at hand, as the engine's arithmetic has it. */
+void nmb__product_on(const nmb__opctx *, int64_t m, int64_t n, int64_t k, const float *x,
+                     int64_t ldx, const float *w, int64_t ldw, float *y, int64_t ldy);
+void nmb__product_plain_on(const nmb__opctx *, int64_t m, int64_t n, int64_t k,
+                           const float *p, int64_t ldp, const float *v, int64_t ldv,
+                           float *y, int64_t ldy);
+
 /* fn(x) of act, and of the gate of glu; NULL if unknown. */
 typedef float (*nmb__fn)(float x, float limit);
 nmb__fn nmb__fn_find(const char *name);

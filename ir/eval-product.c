@@ -87,7 +87,7 @@ nmb__eval_linear(const nmb__opctx *c)
 {
   const nmb_tile *t = &c->t;
   const int64_t K = c->s.k, N = c->s.n;
-  nmb__product(t->m1 - t->m0, t->n1 - t->n0, K, nmb__in(c, 0) + t->m0 * K, K,
+  nmb__product_on(c, t->m1 - t->m0, t->n1 - t->n0, K, nmb__in(c, 0) + t->m0 * K, K,
                nmb__in(c, 1) + t->n0 * K, K, nmb__out(c) + t->m0 * N + t->n0, N);
   finish(c, nmb__in(c, 2), nmb__out(c), t->m0, t->m1, N);
   return NMB_OK;
@@ -99,7 +99,7 @@ nmb__eval_hlinear(const nmb__opctx *c)
   const nmb_tile *t = &c->t;
   const int64_t K = c->s.k, N = c->s.n, h = c->s.b;
   for (int64_t b = t->b0; b < t->b1; b++)
-    nmb__product(t->m1 - t->m0, t->n1 - t->n0, K, nmb__in(c, 0) + (t->m0 * h + b) * K,
+    nmb__product_on(c, t->m1 - t->m0, t->n1 - t->n0, K, nmb__in(c, 0) + (t->m0 * h + b) * K,
                  h * K, nmb__in(c, 1) + (b * N + t->n0) * K, K,
                  nmb__out(c) + (t->m0 * h + b) * N + t->n0, h * N);
   return NMB_OK;
@@ -119,7 +119,7 @@ nmb__eval_glinear(const nmb__opctx *c)
     const int64_t m1 = at + (t->m1 < c->r->load[e] ? t->m1 : c->r->load[e]);
     if (m0 >= m1)
       continue;
-    nmb__product(m1 - m0, t->n1 - t->n0, K, nmb__in(c, 0) + m0 * K, K,
+    nmb__product_on(c, m1 - m0, t->n1 - t->n0, K, nmb__in(c, 0) + m0 * K, K,
                  nmb__in(c, 1) + (e * N + t->n0) * K, K, nmb__out(c) + m0 * N + t->n0, N);
     finish(c, c->op->nin > 2 ? nmb__in(c, 2) + e * N : NULL, nmb__out(c), m0, m1, N);
   }

@@ -26,12 +26,22 @@
  * int32_t where the format is int32, else of float.  A split has values of its own.  The
  * output of kvappend, conv and scan that shares the storage of a cache or state must
  * be the array of that input. */
+/* How the engine at hand adds up products, and what noise is drawn from: the same wherever
+ * in an order an instruction stands. */
+typedef struct nmb__arith {
+  const struct nmb_engine *engine;
+  uint64_t seed;
+} nmb__arith;
+/* Does it differ from sums in float? */
+NMB_API bool nmb__arith_differs(const struct nmb_engine *);
+
 typedef struct nmb__vals {
   const void *in[NMB_MAXIN];
   void *out[NMB_MAXOUT];
   /* (optional) the choice in effect for the table that the op names; NULL: the program's
    */
   const nmb_routing *routing;
+  const struct nmb__arith *arith; /* (optional) how products add up; NULL: in float */
   bool by_table; /* topk takes its experts from `routing`, and only weighs them */
 } nmb__vals;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/run.h"
 #include "ir/eval-op.h"
 #include "ir/formats.h"
@@ -735,6 +736,13 @@ compute(nmb__frame *f, nmb_id insn, const nmb__turn *turn, plan *pl)
   const nmb_tile *t = turn ? turn->tile : &in->tile;
   const void *of[NMB_MAXOPND] = {NULL};
   nmb__vals v = {.by_table = true};
+  nmb__arith arith = {&f->p->hw->engine[in->engine], 0};
+  if (f->o->arith && nmb__arith_differs(arith.engine)) {
+    arith.seed = nmb__hash(&(uint64_t[]){f->o->noise, (uint64_t)f->at.position,
+                                         (uint64_t)in->op, (uint64_t)f->p->spec.context},
+                           4 * sizeof(uint64_t));
+    v.arith = &arith;
+  }
   NMB_TRY(read_all(f, pl, t, of));
   bind(f, pl, o, of, &v);
   NMB_TRY(nmb__op_eval(f->run, f->p, in->op, t, &v));

@@ -41,6 +41,8 @@ typedef struct nmb__func_event {
 typedef struct nmb__func_options {
   uint64_t order; /* seed of the order; 0: as emitted */
   bool invent;    /* as in nmb__eval_options */
+  bool arith;     /* products add up as the machine's engines do; else in float */
+  uint64_t noise; /* seed of the noise of converters */
   /* (optional) after each instruction; another status than NMB_OK ends the step */
   nmb_status (*watch)(nmb_run *, void *self, const nmb__func_event *);
   void *watch_self;

@@ -84,6 +84,16 @@ static const nmb_opt engine_keys[] = {
     {"launch", "time", "s", NULL, "0..", "overhead of starting a kernel"},
     {"static", "power", "W", NULL, "0..", "power of a device when idle"},
     {"per", "enum", NULL, "device", "device|system", "one a device, or one in all"},
+    {"multiply", "enum", NULL, "fp32", "fp32|fp16|bf16", "format of products"},
+    {"tree", "int", "1", "1", "1..4096", "products added in pairs before a register"},
+    {"tree-sums", "enum", NULL, "fp32", "fp32|fp16|bf16", "format of sums in the tree"},
+    {"sum-lanes", "int", "1", "1", "1..4096", "registers whose sums are added at the end"},
+    {"accumulate", "enum", NULL, "fp32", "fp32|fp16|bf16|int32",
+     "format of registers; int32: of products of whole numbers, else fp32"},
+    {"piece", "int", "1", "0", "0..", "terms after which a sum leaves; 0: all"},
+    {"result", "enum", NULL, "fp32", "fp32|fp16|bf16", "format in which a sum leaves"},
+    {"piece-order", "enum", NULL, "forward", "forward|reverse|pairs",
+     "how sums of pieces are added, in fp32"},
     WORD("source", NULL, "where the numbers come from"),
     {0}};
 static const nmb_opt link_keys[] = {
@@ -552,6 +562,27 @@ read_params(reader *r, const entry *e, const nmb_plugin *plugin, nmb_engine *out
   return NMB_OK;
 }
 
+static const char *const sum_name[] = {
+#define X(id, name) name,
+    NMB_SUM_MAP(X)
+#undef X
+};
+static const char *const order_name[] = {
+#define X(id, name) name,
+    NMB_ORDER_MAP(X)
+#undef X
+};
+
+/* Options were checked: it is one of them. */
+static int
+word_at(const char *const *names, int n, const char *word)
+{
+  int i = 0;
+  while (i < n - 1 && strcmp(names[i], word))
+    i++;
+  return i;
+}
+
 static nmb_status
 read_engine(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
 {
@@ -581,6 +612,15 @@ read_engine(reader *r, const nmb_hw *hw, const entry *e, nmb_engine *out)
   out->weights = (nmb_bits)set;
   NMB_TRY(word_set(r, e, "values", V("values")->text, dtype_name, NMB_NDTYPE, &set));
   out->values = (nmb_bits)set;
+  out->arith = (nmb_arith){
+      .multiply = (nmb_sum)word_at(sum_name, NMB_NSUM, V("multiply")->text),
+      .tree = (int)V("tree")->integer,
+      .tree_sums = (nmb_sum)word_at(sum_name, NMB_NSUM, V("tree-sums")->text),
+      .lanes = (int)V("sum-lanes")->integer,
+      .accumulate = (nmb_sum)word_at(sum_name, NMB_NSUM, V("accumulate")->text),
+      .piece = V("piece")->integer,
+      .result = (nmb_sum)word_at(sum_name, NMB_NSUM, V("result")->text),
+      .order = (nmb_order)word_at(order_name, NMB_NORDER, V("piece-order")->text)};
   return read_params(r, e, plugin, out);
 #undef V
 }

@@ -5,8 +5,10 @@
  *   exact   the graph before the passes in float, its router free: what the model says
  *   stored  the graph after them, every value rounded to its tensor's format
  *   code    the instructions, out of simulated memories, in several orders
- * `code` has to equal `stored` but for the order of sums; what it differs from `exact`
- * is what number formats cost.
+ * `code` has to equal `stored` but for the order of sums.  Where engines of the machine add
+ * products up in ways of their own (nmb_arith; converters of analog arrays), the code runs
+ * once more so; its logits are compared with those of `exact`, which is what number
+ * formats and arithmetic cost.
  *
  * Code is made for a routing table.  The choice that `exact` makes is put into the tables
  * of the program before passes run (nmb__values_routing), and holds for `stored` and
@@ -34,7 +36,7 @@ typedef struct nmb__first_diff {
   const char *text; /* the instruction and its tensor */
 } nmb__first_diff;
 
-/* Logits of `code` against those of `exact`, over all rows so far. */
+/* Logits of the code against those of `exact`, over all rows so far. */
 typedef struct nmb__agreement {
   int64_t rows, same_top;  /* rows with the same largest logit */
   double divergence;       /* sum over rows of KL(exact || code), in nats */
@@ -89,6 +91,11 @@ NMB_API void nmb__values_next(nmb__values_check *, const int32_t *next);
 /* Logits of the step that was last evaluated exactly. */
 NMB_API const float *nmb__values_logits(const nmb__values_check *);
 NMB_API const nmb__agreement *nmb__values_agreement(const nmb__values_check *);
+/* The same with all products added in float: where it is better, that is what the
+ * arithmetic of the machine's engines costs. */
+NMB_API const nmb__agreement *nmb__values_ideal(const nmb__values_check *);
+/* Has the machine an engine with an arithmetic of its own? */
+NMB_API bool nmb__machine_differs(const struct nmb_hw *);
 NMB_API const nmb__first_diff *nmb__values_first(const nmb__values_check *);
 NMB_API const nmb__deviation *nmb__values_tensors(const nmb__values_check *, int *n);
 #endif

@@ -6,10 +6,12 @@ endif
 tests_unit_test_wfile_SOURCES = tests/unit/test_wfile.c tests/unit/unit.h
 tests_unit_test_wfile_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
 if HAVE_CUNIT
-check_PROGRAMS += tests/unit/test_stories
-TESTS += tests/unit/test_stories
+check_PROGRAMS += tests/unit/test_stories tests/unit/test_arith
+TESTS += tests/unit/test_stories tests/unit/test_arith
 endif
 tests_unit_test_stories_SOURCES = tests/unit/test_stories.c tests/unit/unit.h
+tests_unit_test_arith_SOURCES = tests/unit/test_arith.c tests/unit/unit.h tests/unit/opbench.h
+tests_unit_test_arith_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_stories_LDADD = $(UNIT_LDADD) -lm
 EXTRA_DIST += tests/data/stories260k.txt
 EXTRA_DIST += tests/data/blocks.json tests/data/blocks.py

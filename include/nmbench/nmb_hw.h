@@ -43,6 +43,32 @@ typedef struct nmb_mem {
   const char *source;
 } nmb_mem;
 
+/* How an engine adds up a product of two vectors; docs/functional.md.  X(id, name) */
+#define NMB_SUM_MAP(X) X(FP32, "fp32") X(FP16, "fp16") X(BF16, "bf16") X(INT32, "int32")
+typedef enum nmb_sum {
+#define X(id, name) NMB_SUM_##id,
+  NMB_SUM_MAP(X)
+#undef X
+      NMB_NSUM
+} nmb_sum;
+#define NMB_ORDER_MAP(X) X(FORWARD, "forward") X(REVERSE, "reverse") X(PAIRS, "pairs")
+typedef enum nmb_order {
+#define X(id, name) NMB_ORDER_##id,
+  NMB_ORDER_MAP(X)
+#undef X
+      NMB_NORDER
+} nmb_order;
+typedef struct nmb_arith {
+  nmb_sum multiply;   /* products are rounded to it */
+  int tree;           /* products that are added in pairs before they reach a register */
+  nmb_sum tree_sums;
+  int lanes;          /* registers side by side, added in pairs at the end */
+  nmb_sum accumulate; /* the registers */
+  int64_t piece;      /* terms after which a sum leaves and a new one begins; 0: all */
+  nmb_sum result;     /* as which it leaves */
+  nmb_order order;    /* in which the sums of pieces are added, in fp32 */
+} nmb_arith;
+
 typedef struct nmb_engine {
   const char *name, *model;
   int devices;
@@ -62,6 +88,7 @@ typedef struct nmb_engine {
   const nmb_param *param;
   const struct nmb_plugin *impl; /* the model, bound by the host */
   const char *source;
+  nmb_arith arith;
 } nmb_engine;
 
 typedef struct nmb_hw {

@@ -207,6 +207,27 @@ fit(rule *r)
   return nmb_dispatch_fit(r->run, p, penalty, nmb_opt_real(r->run, "reserve"), r->engine);
 }
 
+/* Kernels that no cache ties to others go to the engine that the option names. */
+static nmb_status
+prefer(rule *r)
+{
+  const nmb_prog *p = r->p;
+  const char *name = nmb_opt_text(r->run, "prefer");
+  const nmb_id e = *name ? nmb_hw_engine(p->hw, name) : NMB_NONE;
+  if (*name && e == NMB_NONE)
+    return nmb_fail(r->run, NMB_BADOPTION, NMB_NOLOC,
+                    "dispatch-rule: prefer is '%s', which is no engine of %s", name,
+                    p->hw->name);
+  for (nmb_id k = 0; k < p->nkernel && e != NMB_NONE; k++) {
+    bool alone = (r->legal[k] >> e & 1) && has_macs(r, k);
+    for (nmb_id o = 0; o < p->nkernel && alone; o++)
+      alone = o == k || r->cluster[o] != r->cluster[k];
+    if (alone)
+      r->engine[k] = e;
+  }
+  return NMB_OK;
+}
+
 static nmb_status
 decide(rule *r)
 {
@@ -226,8 +247,9 @@ decide(rule *r)
     NMB_TRY(ridge(r, &threshold));
   nmb_stat(r->run, "threshold", threshold);
 
+  NMB_TRY(prefer(r));
   for (nmb_id c = 0; c < p->nkernel; c++)
-    if (r->cluster[c] == c && r->bytes[c] > 0 && r->macs[c] < threshold * r->bytes[c])
+    if (r->cluster[c] == c && r->engine[c] == NMB_NONE && r->bytes[c] > 0 && r->macs[c] < threshold * r->bytes[c])
       (void)put_in_memory(r, c);
   for (nmb_id k = 0; k < p->nkernel; k++)
     if (r->engine[k] == NMB_NONE && r->bytes[r->cluster[k]] > 0 &&
@@ -272,6 +294,8 @@ transform(nmb_run *run, nmb_prog *p)
 static const nmb_opt opts[] = {
     {"threshold", "text", "mac/byte", "auto", "",
      "kernels below this intensity run in memory; auto: from the machine"},
+    {"prefer", "text", NULL, "", "",
+     "engine that gets whatever products it can run, whatever their intensity"},
     {"reserve", "ratio", "1", "0.05", "0..0.9",
      "part of each memory kept free for padding and activations"},
     {0},
