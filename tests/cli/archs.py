@@ -511,6 +511,31 @@ def lfm2():
             dict(layers=3, theta=1e6))
 
 
+@case
+def rwkv7():
+    m = Maker(12, 3)
+    m.norm('token_embd_norm', H, True)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'attn_norm_2', 'time_mix_ln'), True)
+        for name in ('receptance', 'key', 'value', 'output'):
+            m.lin(b + 'time_mix_' + name, H, H)
+        for c, rank in (('w', 6), ('a', 4), ('v', 3), ('g', 5)):
+            m.w(f'{b}time_mix_{c}1', rank, H)
+            m.w(f'{b}time_mix_{c}2', H, rank)
+            if c != 'g':
+                m.w(f'{b}time_mix_{c}0', H, size=0.5)
+        for name in ('k_k', 'k_a', 'r_k'):
+            m.w(b + 'time_mix_' + name, H, size=0.3, at=1)
+        m.w(b + 'time_mix_lerp_fused', 6, 1, 1, H, size=0.3, at=0.5)
+        m.w(b + 'channel_mix_lerp_k', 1, 1, H, size=0.3, at=0.5)
+        m.lin(b + 'channel_mix_key', FF, H)
+        m.lin(b + 'channel_mix_value', H, FF)
+    m.end(bias=True)
+    return (keys('rwkv7', **LN, block_count=3, attention__head_count=0, attention__head_count_kv=None, wkv__head_size=8,
+                 attention__decay_lora_rank=6, attention__iclr_lora_rank=4, attention__value_residual_mix_lora_rank=3,
+                 attention__gate_lora_rank=5, token_shift_count=2), m.t, dict(layers=3, norm='layer', head=8))
+
+
 # --------------------------------------------------------------------------- whole
 def main():
     nmbench, folder = sys.argv[1:3]

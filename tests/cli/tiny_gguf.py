@@ -330,6 +330,49 @@ class Model:
         B, C, u = np.split(self.lin(x, b + 'shortconv.in_proj'), 3, -1)
         return self.lin(C * self.conv(B * u, self.t[b + 'shortconv.conv.weight'], 0), b + 'shortconv.out_proj')
 
+    def before(self, x):
+        return np.concatenate([np.zeros_like(x[:1]), x[:-1]]) - x
+
+    def rwkv7(self, x, b):
+        """arXiv:2503.14456; what the first layer's values are is kept in `first`."""
+        t, T, step = self.t, len(x), self.before(x)
+        n = lambda k: t[f'{b}time_mix_{k}.weight']
+        xr, xw, xk, xv, xa, xg = (x + step * mu for mu in n('lerp_fused').reshape(6, -1))
+        r, k, v = (self.lin(y, b + 'time_mix_' + c) for y, c in ((xr, 'receptance'), (xk, 'key'), (xv, 'value')))
+        w = np.exp(-np.exp(-0.5) * sigmoid(np.tanh(xw @ n('w1').T) @ n('w2').T + n('w0')))
+        a = sigmoid(xa @ n('a1').T @ n('a2').T + n('a0'))
+        g = sigmoid(xg @ n('g1').T) @ n('g2').T
+        if b == 'blk.0.':
+            self.first = v
+        else:
+            v = v + (self.first - v) * sigmoid(xv @ n('v1').T @ n('v2').T + n('v0'))
+        size = self.o['head']
+        h = lambda y: y.reshape(T, -1, size)
+        kk = h(k * n('k_k'))
+        kk = kk / np.sqrt((kk * kk).sum(-1, keepdims=True))
+        k = k * (1 + (a - 1) * n('k_a'))
+        r, k, v, w, a = map(h, (r, k, v, w, a))
+        S, out = np.zeros((r.shape[1], size, size)), []
+        for i in range(T):
+            S = S * w[i][:, None] - np.einsum('hij,hj->hi', S, kk[i])[..., None] * (kk[i] * a[i])[:, None] + \
+                v[i][..., None] * k[i][:, None]
+            out.append(np.einsum('hij,hj->hi', S, r[i]))
+        y = self.head_norm(np.array(out), b) + ((r * k * n('r_k').reshape(-1, size)).sum(-1, keepdims=True) * v).reshape(T, -1)
+        return self.lin(y * g, b + 'time_mix_output')
+
+    def head_norm(self, y, b):
+        y = y - y.mean(-1, keepdims=True)
+        y = y / np.sqrt((y * y).mean(-1, keepdims=True) + 64e-5)
+        return y.reshape(len(y), -1) * self.t[b + 'time_mix_ln.weight'] + self.t[b + 'time_mix_ln.bias']
+
+    def channels(self, x, b):
+        step = self.before(x)
+        k = np.maximum(self.lin(x + step * self.t[b + 'channel_mix_lerp_k.weight'].reshape(-1), b + 'channel_mix_key'), 0)**2
+        y = self.lin(k, b + 'channel_mix_value')
+        if self.has(b + 'channel_mix_receptance'):
+            y = y * sigmoid(self.lin(x + step * self.t[b + 'channel_mix_lerp_r.weight'].reshape(-1), b + 'channel_mix_receptance'))
+        return y
+
     # ------------------------------------------------------------------ layers
     def mixing(self, x, b, i):
         if self.has(b + 'shortconv.in_proj'):
@@ -348,6 +391,9 @@ class Model:
     def layer(self, h, i):
         b, o = f'blk.{i}.', self.o
         r = o['residual']
+        if self.has(b + 'time_mix_key'):
+            h = h + (self.rwkv7 if self.has(b + 'time_mix_r_k') else self.rwkv6)(self.norm(h, b + 'attn_norm'), b)
+            return h + self.channels(self.norm(h, b + 'attn_norm_2'), b)
         if o['place'] == 'post':
             h = h + self.norm(self.mixing(h, b, i), b + 'post_attention_norm')
             return h + self.norm(self.feed(h, b), b + 'post_ffw_norm')
