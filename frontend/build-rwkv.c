@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* RWKV -> graph: RWKV-4 (arXiv:2305.13048) and RWKV-7 (arXiv:2503.14456).  Both mix each
+/* RWKV -> graph: RWKV-4 (arXiv:2305.13048), RWKV-6 (arXiv:2404.05892) and RWKV-7
+ * (arXiv:2503.14456).  All mix each
  * token with the one before it, in the network too: x + (before - x) * mix, where the
  * difference is a convolution with constant taps and the last input its state. */
 #include <math.h>
@@ -132,11 +133,34 @@ values(maker *m, nmb_id x, nmb_id step)
              heads(m, "v"));
 }
 
+/* Norm of each head, with a weight and a bias for each component. */
+static nmb_id
+head_norm(maker *m, nmb_id y)
+{
+  y = normed(m, "layer", GROUP_EPS, y, "y");
+  y = op2(m, NMB_OP_MUL, y, per_head(m, "mixer.norm"), heads(m, "y"));
+  return op2(m, NMB_OP_ADD, y, per_head(m, "mixer.norm.bias"), heads(m, "y"));
+}
+
+static nmb_id
+matrix_state(maker *m)
+{
+  const nmb__mixer *t = &m->l->mixer;
+  return tensor(m, "state.mixer", NMB_ROLE_STATE, NMB_DT_F32, 0, 4,
+                (int64_t[]){m->batch, t->heads, t->dv, t->dk});
+}
+
+static nmb_id
+zero_decay(maker *m)
+{
+  return tensor(m, "mixer.zero", NMB_ROLE_WEIGHT, NMB_DT_F32, 0, 1,
+                &m->l->mixer.heads);
+}
+
 /* The state's result, from queries r, values and keys before their change by rate a. */
 static nmb_id
 recurrence(maker *m, nmb_id r, nmb_id k, nmb_id v, nmb_id a, nmb_id w, nmb_id *key)
 {
-  const nmb__mixer *t = &m->l->mixer;
   const nmb_id kk = normed(
       m, "l2", UNIT_EPS, op2(m, NMB_OP_MUL, k, per_head(m, "mixer.k_k"), heads(m, "kk")),
       "kk");
@@ -148,9 +172,8 @@ recurrence(maker *m, nmb_id r, nmb_id k, nmb_id v, nmb_id a, nmb_id w, nmb_id *k
       r,
       *key,
       v,
-      tensor(m, "state.mixer", NMB_ROLE_STATE, NMB_DT_F32, 0, 4,
-             (int64_t[]){m->batch, t->heads, t->dv, t->dk}),
-      tensor(m, "mixer.zero", NMB_ROLE_WEIGHT, NMB_DT_F32, 0, 1, &t->heads),
+      matrix_state(m),
+      zero_decay(m),
       w,
       kk,
       op2(m, NMB_OP_MUL, kk, a, heads(m, "drop"))};
@@ -189,18 +212,62 @@ rwkv7(maker *m, nmb_id x)
   const nmb_id g =
       low(m, "gate", mixed(m, "mixer", "g", x, step), t->gate_rank, "sigmoid", false);
   nmb_id key, y = recurrence(m, r, k, v, a, w, &key);
-  y = normed(m, "layer", GROUP_EPS, y, "y");
-  y = op2(m, NMB_OP_MUL, y, per_head(m, "mixer.norm"), heads(m, "y"));
-  y = op2(m, NMB_OP_ADD, y, per_head(m, "mixer.norm.bias"), heads(m, "y"));
-  y = op2(m, NMB_OP_ADD, y, bonus(m, r, key, v), heads(m, "y"));
+  y = op2(m, NMB_OP_ADD, head_norm(m, y), bonus(m, r, key, v), heads(m, "y"));
   return op2(m, NMB_OP_MUL, y, g, heads(m, "y"));
+}
+
+/* ------------------------------------------------------------------- RWKV-6 */
+/* The tokens that w, k, v, r and g are made from: how much of the token before each has is
+ * a number a channel and what a low rank of the two tokens says. */
+static void
+shared_out(maker *m, nmb_id x, nmb_id step, nmb_id out[5])
+{
+  const int64_t H = m->a->hidden, D = m->l->mixer.a_rank;
+  nmb_id low_all = linear(m, "mixer.mix_down", NMB__W_MIXER, mixed(m, "mixer", "x", x, step),
+                          5 * D, H, false, act2(m, "shares", m->T, 5 * D));
+  low_all = pointwise(m, "tanh", low_all, NMB_NONE, act2(m, "shares", m->T, 5 * D));
+  for (int i = 0; i < 5; i++) {
+    const nmb_id part = act2(m, "part", m->T, D);
+    const nmb_id op = op_add(m, NMB_OP_SPLIT, 1, &low_all, part);
+    nmb_op_attr_set(m->p, op, NMB_INT("first", i * D));
+    nmb_op_attr_set(m->p, op, NMB_INT("count", D));
+    const char *name = nmb_format(m->run, "mixer.mix_up.%c", "wkvrg"[i]);
+    const nmb_id s = op2(m, NMB_OP_MUL, step,
+                         linear(m, name, NMB__W_MIXER, part, H, D, true,
+                                act2(m, "share", m->T, H)),
+                         act2(m, "share", m->T, H));
+    out[i] = op2(m, NMB_OP_ADD, x, s, act2(m, "x", m->T, H));
+  }
+}
+
+static nmb_id
+rwkv6(maker *m, nmb_id x)
+{
+  const int64_t H = m->a->hidden;
+  nmb_id from[5];
+  shared_out(m, x, shift(m, "mixer", x), from);
+  const nmb_id w = pointwise(m, "exp", low(m, "w", from[0], m->l->mixer.rank, "tanh", true),
+                             NMB_NONE, heads(m, "w"));
+  const nmb_id k = linear(m, "mixer.k", NMB__W_MIXER, from[1], H, H, false, heads(m, "k"));
+  const nmb_id v = linear(m, "mixer.v", NMB__W_MIXER, from[2], H, H, false, heads(m, "v"));
+  const nmb_id r = linear(m, "mixer.r", NMB__W_MIXER, from[3], H, H, false, heads(m, "r"));
+  const nmb_id g = linear(m, "mixer.g", NMB__W_MIXER, from[4], H, H, false, heads(m, "g"));
+  const nmb_id in[] = {r, k, v, matrix_state(m), zero_decay(m), w};
+  nmb_id y = heads(m, "y");
+  const nmb_id op = stateful(m, NMB_OP_SCAN, 6, in, 3, y);
+  nmb_op_attr_set(m->p, op, NMB_SYM("decay", "alog"));
+  nmb_op_attr_set(m->p, op, NMB_INT("before", 1));
+  y = head_norm(m, op2(m, NMB_OP_ADD, y, bonus(m, r, k, v), heads(m, "y")));
+  return pointwise(m, "silu", g, y, heads(m, "y"));
 }
 
 nmb_id
 nmb__build_rwkv(maker *m, nmb_id x)
 {
-  const int64_t H = m->a->hidden;
-  const nmb_id y = m->l->mixer.kind == NMB__MIX_RWKV4 ? rwkv4(m, x) : rwkv7(m, x);
+  const int64_t H = m->a->hidden, kind = m->l->mixer.kind;
+  const nmb_id y = kind == NMB__MIX_RWKV4   ? rwkv4(m, x)
+                   : kind == NMB__MIX_RWKV6 ? rwkv6(m, x)
+                                            : rwkv7(m, x);
   return linear(m, "mixer.o", NMB__W_MIXER, y, H, H, false, act2(m, "o", m->T, H));
 }
 
@@ -213,7 +280,7 @@ nmb__build_channels(maker *m, nmb_id x)
                     act2(m, "up", m->T, I));
   y = pointwise(m, "relu2", y, NMB_NONE, act2(m, "inner", m->T, I));
   y = linear(m, "ffn.down", NMB__W_FFN, y, H, I, false, act2(m, "down", m->T, H));
-  if (m->l->mixer.kind != NMB__MIX_RWKV4)
+  if (m->l->mixer.kind == NMB__MIX_RWKV7)
     return y;
   const nmb_id r = linear(m, "ffn.gate", NMB__W_FFN, mixed(m, "ffn", "r", x, step), H, H,
                           false, act2(m, "gate", m->T, H));

@@ -149,7 +149,7 @@ rwkv(const list *s)
 {
   const int64_t H = s->hidden;
   const nmb__mixer *t = s->t;
-  const bool seven = t->kind == NMB__MIX_RWKV7;
+  const bool seven = t->kind == NMB__MIX_RWKV7, six = t->kind == NMB__MIX_RWKV6;
   const struct {
     const char *name;
     int64_t rank;
@@ -158,23 +158,32 @@ rwkv(const list *s)
              {"a", t->a_rank, true},
              {"gate", t->gate_rank, false},
              {"blend", t->v_rank, true}};
-  shifted(s, "mixer", seven ? "rwkvag" : "kvr");
+  shifted(s, "mixer", seven ? "rwkvag" : six ? "x" : "kvr");
   matrix(s, "r", H, H, false);
   matrix(s, "k", H, H, false);
   matrix(s, "v", H, H, false);
   matrix(s, "o", H, H, false);
-  if (!seven) {
+  if (six) { /* shares of the token before, by a low rank */
+    matrix(s, "mix_down", 5 * t->a_rank, H, false);
+    for (const char *c = "wkvrg"; *c; c++)
+      matrix(s, nmb_format(s->run, "mix_up.%c", *c), H, t->a_rank, true);
+    matrix(s, "g", H, H, false);
+    matrix(s, "w_down", t->rank, H, false);
+    matrix(s, "w_up", H, t->rank, true);
+  } else if (!seven) {
     vec(s, "decay", H);
     vec(s, "first", H);
     return;
   }
-  for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+  for (size_t i = 0; seven && i < sizeof low / sizeof *low; i++)
     if (low[i].rank) {
       matrix(s, nmb_format(s->run, "%s_down", low[i].name), low[i].rank, H, false);
       matrix(s, nmb_format(s->run, "%s_up", low[i].name), H, low[i].rank, low[i].bias);
     }
-  vec(s, "k_k", H);
-  vec(s, "k_a", H);
+  if (seven) {
+    vec(s, "k_k", H);
+    vec(s, "k_a", H);
+  }
   piece(s, "zero", NMB__USE_CONSTANT, NMB__W_SELECT, t->heads, 1);
   piece(s, "bonus", NMB__USE_TOKEN, NMB__W_NORM, t->heads, t->dk);
   vec(s, "norm", H);
@@ -186,7 +195,7 @@ nmb__channel_pieces(nmb_run *run, const nmb__mixer *t, int64_t hidden,
                     nmb__piece_sink sink, void *to)
 {
   const list s = {run, t, sink, to, hidden};
-  const bool gate = t->kind == NMB__MIX_RWKV4;
+  const bool gate = t->kind != NMB__MIX_RWKV7;
   shifted(&s, "ffn", gate ? "kr" : "k");
   if (gate)
     sink(to, "ffn.gate", NMB__USE_TOKEN, NMB__W_FFN, hidden, hidden);

@@ -6,7 +6,7 @@
 
 static const char *const mixer_names[] = {"none",  "mamba", "ssd",
                                           "delta", "kda",   "lightning",
-                                          "rwkv4", "rwkv7", "shortconv", "rglru"};
+                                          "rwkv4", "rwkv6", "rwkv7", "shortconv", "rglru"};
 
 const char *
 nmb__mixer_name(int64_t kind)
@@ -245,7 +245,7 @@ scales_resolve(const builder *b, nmb__mixer *t)
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
-  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 10, &t->kind));
+  NMB_TRY(nmb__choose(b, NMB__F_MIXER, mixer_names, 11, &t->kind));
   NMB_TRY(widths_resolve(b, t));
   NMB_TRY(norms_resolve(b, t));
   NMB_TRY(scales_resolve(b, t));
@@ -260,6 +260,12 @@ nmb__mixer_resolve(const builder *b, nmb__mixer *t)
   t->bound = R(b, MIX_BOUND);
   if (t->kind == NMB__MIX_MAMBA) /* rank "auto": Mamba's own choice */
     t->rank = I(b, MIX_RANK) ? I(b, MIX_RANK) : (b->a->hidden + 15) / 16;
+  if (t->kind == NMB__MIX_RWKV6) {
+    t->rank = I(b, MIX_RANK);
+    t->a_rank = I(b, MIX_A_RANK);
+    NMB_TRY(nmb__need(b, NMB__F_MIX_RANK));
+    NMB_TRY(nmb__need(b, NMB__F_MIX_A_RANK));
+  }
   if (t->kind == NMB__MIX_RWKV7) {
     t->rank = I(b, MIX_RANK);
     t->gate_rank = I(b, MIX_GATE_RANK);

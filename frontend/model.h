@@ -117,6 +117,7 @@ enum {
   NMB__MIX_KDA,      /* Kimi delta attention, arXiv:2510.26692 */
   NMB__MIX_LIGHTNING, /* arXiv:2501.08313 */
   NMB__MIX_RWKV4,     /* arXiv:2305.13048; these two shift tokens, in the network too */
+  NMB__MIX_RWKV6,     /* arXiv:2404.05892 */
   NMB__MIX_RWKV7,     /* arXiv:2503.14456 */
   NMB__MIX_SHORT,     /* gated short convolution of LFM2, arXiv:2511.23404 */
   NMB__MIX_RGLRU      /* arXiv:2402.19427 */
@@ -133,7 +134,8 @@ typedef struct nmb__mixer {
   int64_t taps, conv_bias;      /* convolution of queries, keys, values; 0 taps: none */
   int64_t bias, o_bias;         /* booleans */
   int64_t rank, gate_rank;      /* of the step (or decay) and the gate; 0: full */
-  int64_t a_rank, v_rank;       /* RWKV-7: of the rate and of the values' mixing */
+  int64_t a_rank, v_rank;       /* RWKV-7: of the rate and of the values' mixing;
+                                   RWKV-6: a_rank of the shares of the token before */
   int64_t first;                /* boolean: its values go to later layers (RWKV-7) */
   int64_t norm, norm_width;     /* columns that are normed together */
   int64_t norm_shared;          /* boolean: one weight for all of these */
@@ -146,7 +148,8 @@ typedef struct nmb__mixer {
 static inline bool
 nmb__is_rwkv(const nmb__mixer *t)
 {
-  return t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_RWKV7;
+  return t->kind == NMB__MIX_RWKV4 || t->kind == NMB__MIX_RWKV6 ||
+         t->kind == NMB__MIX_RWKV7;
 }
 
 typedef struct nmb__ffn {

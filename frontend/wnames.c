@@ -40,6 +40,11 @@ typedef enum pick_kind {
   PICK_THIRD0,      /* a third of the rows */
   PICK_THIRD1,
   PICK_THIRD2,
+  PICK_FIFTH0,      /* a fifth of the rows */
+  PICK_FIFTH1,
+  PICK_FIFTH2,
+  PICK_FIFTH3,
+  PICK_FIFTH4,
   PICK_SIXTH0,      /* a sixth of the rows */
   PICK_SIXTH1,
   PICK_SIXTH2,
@@ -196,6 +201,11 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_THIRD0:
   case PICK_THIRD1:
   case PICK_THIRD2: return (pick){(kind - PICK_THIRD0) * n, n, n, 3 * n};
+  case PICK_FIFTH0:
+  case PICK_FIFTH1:
+  case PICK_FIFTH2:
+  case PICK_FIFTH3:
+  case PICK_FIFTH4: return (pick){(kind - PICK_FIFTH0) * n, n, n, 5 * n};
   case PICK_SIXTH0:
   case PICK_SIXTH1:
   case PICK_SIXTH2:
@@ -453,6 +463,18 @@ constant(const nmb__wmodel *m, const nmb_tensor *t, int64_t layer, float *out)
   return true;
 }
 
+/* RWKV-6 files halve the hidden state every so many layers, and what is added to it, so
+ * that it stays within binary16: undone, as norms take the factor out. */
+static void
+rescaled(const wanted *q, float *out)
+{
+  const nmb__meta *m = nmb__wfile_meta(q->m->file, "rwkv6.rescale_every_n_layers");
+  if (!m || m->i < 1 || q->layer < m->i || (strcmp(q->weight, "mixer.o") && strcmp(q->weight, "ffn.down")))
+    return;
+  for (int64_t i = 0; i < nmb_tensor_count(q->t); i++)
+    out[i] = ldexpf(out[i], (int)(q->layer / m->i));
+}
+
 nmb_status
 nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
                  float *out, bool *exact)
@@ -475,6 +497,8 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
     NMB_TRY(search(&q, out, &type, &found, &first));
   }
   *exact = found && same_format(t, type);
+  if (found && out)
+    rescaled(&q, out);
   if (found)
     return NMB_OK;
   if (first)

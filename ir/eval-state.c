@@ -86,7 +86,7 @@ typedef struct mixer {
   const float *q, *k, *v, *a, *dt, *beta;
   const float *read, *drop; /* of delta=2 */
   bool a_wide, dt_wide; /* one for each component of a key */
-  bool delta;
+  bool delta, before; /* before: the result is of the state as it was */
   char decay;          /* 'l'og, 'a', 'e'xponential of a */
   double scale, bound; /* bound 0: none */
 } mixer;
@@ -107,6 +107,7 @@ mixer_of(const nmb__opctx *c)
              .v = nmb__in(c, 2),
              .a = nmb__in(c, 4),
              .delta = nmb_op_int(c->op, "delta", 0) == 1,
+             .before = nmb_op_int(c->op, "before", 0) == 1,
              .decay = !strcmp(decay, "alog") ? 'e' : *decay,
              .scale = nmb_op_real(c->op, "scale", 1),
              .bound = nmb_op_real(c->op, "bound", 0)};
@@ -150,6 +151,8 @@ scan_token(const mixer *m, int64_t t, int64_t head, int64_t n0, int64_t n1,
     double held = 0, y = 0, seen = 0;
     for (int64_t j = 0; m->read && j < m->dk; j++)
       seen += (double)row[j] * (double)m->read[at + j];
+    for (int64_t j = 0; m->before && j < m->dk; j++)
+      y += (double)row[j] * (double)q[j];
     for (int64_t j = 0; j < m->dk; j++) {
       row[j] = (float)(keep[j] * (double)row[j]);
       held += (double)row[j] * (double)k[j];
@@ -159,7 +162,7 @@ scan_token(const mixer *m, int64_t t, int64_t head, int64_t n0, int64_t n1,
     for (int64_t j = 0; j < m->dk; j++) {
       const double less = m->drop ? seen * (double)m->drop[at + j] : 0;
       row[j] = (float)((double)row[j] + u * (double)k[j] - less);
-      y += (double)row[j] * (double)q[j];
+      y += m->before ? 0 : (double)row[j] * (double)q[j];
     }
     o[(t * m->h + head) * m->dv + n] = (float)(m->scale * y);
   }

@@ -429,7 +429,9 @@ check_scan(const ctx *c)
   NMB_TRY(want_choice_of(c, "decay", (const char *const[]){"log", "a", "alog"}, 3));
   NMB_TRY(want_int(c, "delta", 0, 2));
   const int64_t delta = nmb_op_int(c->o, "delta", 0);
-  NMB_TRY(want_int(c, "chunk", 0, delta == 2 ? 0 : 65536));
+  NMB_TRY(want_int(c, "before", 0, 1));
+  const bool whole = delta == 2 || nmb_op_int(c->o, "before", 0); /* token by token */
+  NMB_TRY(want_int(c, "chunk", 0, whole ? 0 : 65536));
   NMB_TRY(want_rank(c, "the state", s, 4));
   for (int i = 0; i < 2; i++) {
     const nmb_tensor *x = c->in[i];

@@ -536,6 +536,33 @@ def rwkv7():
                  attention__gate_lora_rank=5, token_shift_count=2), m.t, dict(layers=3, norm='layer', head=8))
 
 
+@case
+def rwkv6():
+    m = Maker(13, 3)
+    m.norm('token_embd_norm', H, True)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'attn_norm_2', 'time_mix_ln'), True)
+        for name in ('receptance', 'key', 'value', 'gate', 'output'):
+            m.lin(b + 'time_mix_' + name, H, H)
+        m.w(b + 'time_mix_lerp_x', 1, 1, H, size=0.3, at=0.5)
+        m.w(b + 'time_mix_lerp_fused', 5, 1, 1, H, size=0.3, at=0.5)
+        m.w(b + 'time_mix_w1', 5 * 4, H)
+        m.w(b + 'time_mix_w2', 5, H, 4)
+        m.w(b + 'time_mix_decay', H, size=0.5)
+        m.w(b + 'time_mix_decay_w1', 6, H)
+        m.w(b + 'time_mix_decay_w2', H, 6)
+        m.w(b + 'time_mix_first', 4, 8, size=0.5)
+        for c in 'kr':
+            m.w(b + 'channel_mix_lerp_' + c, 1, 1, H, size=0.3, at=0.5)
+        m.lin(b + 'channel_mix_key', FF, H)
+        m.lin(b + 'channel_mix_value', H, FF)
+        m.lin(b + 'channel_mix_receptance', H, H)
+    m.end(bias=True)
+    return (keys('rwkv6', **LN, block_count=3, attention__head_count=0, attention__head_count_kv=None, wkv__head_size=8,
+                 time_mix_extra_dim=4, time_decay_extra_dim=6, rescale_every_n_layers=2, token_shift_count=2), m.t,
+            dict(layers=3, norm='layer', head=8, rescale=2))
+
+
 # --------------------------------------------------------------------------- whole
 def main():
     nmbench, folder = sys.argv[1:3]

@@ -360,6 +360,25 @@ class Model:
         y = self.head_norm(np.array(out), b) + ((r * k * n('r_k').reshape(-1, size)).sum(-1, keepdims=True) * v).reshape(T, -1)
         return self.lin(y * g, b + 'time_mix_output')
 
+    def rwkv6(self, x, b):
+        """arXiv:2404.05892"""
+        t, T, step, size = self.t, len(x), self.before(x), self.o['head']
+        n = lambda k: t[f'{b}time_mix_{k}.weight']
+        low = np.tanh((x + step * n('lerp_x').reshape(-1)) @ n('w1').T).reshape(T, 5, -1)
+        more = np.einsum('tcd,chd->cth', low, n('w2')) + n('lerp_fused').reshape(5, 1, -1)
+        xw, xk, xv, xr, xg = x + step * more
+        r, k, v, g = (self.lin(y, b + 'time_mix_' + c) for y, c in ((xr, 'receptance'), (xk, 'key'), (xv, 'value'), (xg, 'gate')))
+        w = np.exp(-np.exp(np.tanh(xw @ n('decay_w1').T) @ n('decay_w2').T + n('decay')))
+        r, k, v, w = (y.reshape(T, -1, size) for y in (r, k, v, w))
+        S, out = np.zeros((r.shape[1], size, size)), []
+        for i in range(T):
+            kv = k[i][..., None] * v[i][:, None]
+            out.append(np.einsum('hk,hkv->hv', r[i], S + n('first')[..., None] * kv))
+            S = S * w[i][..., None] + kv
+        y = self.head_norm(np.array(out), b) * g * sigmoid(g)
+        y = self.lin(y, b + 'time_mix_output')
+        return y * 2**(int(b.split('.')[1]) // self.o['rescale'])
+
     def head_norm(self, y, b):
         y = y - y.mean(-1, keepdims=True)
         y = y / np.sqrt((y * y).mean(-1, keepdims=True) + 64e-5)
@@ -368,7 +387,7 @@ class Model:
     def channels(self, x, b):
         step = self.before(x)
         k = np.maximum(self.lin(x + step * self.t[b + 'channel_mix_lerp_k.weight'].reshape(-1), b + 'channel_mix_key'), 0)**2
-        y = self.lin(k, b + 'channel_mix_value')
+        y = self.lin(k, b + 'channel_mix_value') * 2**(int(b.split('.')[1]) // self.o.get('rescale', 100))
         if self.has(b + 'channel_mix_receptance'):
             y = y * sigmoid(self.lin(x + step * self.t[b + 'channel_mix_lerp_r.weight'].reshape(-1), b + 'channel_mix_receptance'))
         return y
