@@ -42,7 +42,7 @@ tensor(maker *m, const char *name, nmb_role role, int rank, int64_t a, int64_t b
        int64_t c, int64_t d)
 {
   nmb_tensor t = {.name = name, .block = m->block, .role = role, .rank = rank};
-  const bool resident = role == NMB_ROLE_WEIGHT || role == NMB_ROLE_KV;
+  const bool resident = role == NMB_ROLE_WEIGHT || role == NMB_ROLE_KV || role == NMB_ROLE_STATE;
   t.dtype = resident ? m->weights : m->values;
   t.group = nmb_dtype_get(t.dtype)->group < 0 ? 128 : 0;
   t.dim[0] = a, t.dim[1] = b, t.dim[2] = c, t.dim[3] = d;
@@ -110,6 +110,34 @@ attention_sequences(const int64_t *d)
   return d[4];
 }
 
+/* heads, values and keys of a head, batch: one token of each sequence updates the
+ * states of its heads, S <- e^a S + v k^T, and takes S q. */
+static void
+update(maker *m, const int64_t *d)
+{
+  nmb_op o = {.code = NMB_OP_SCAN, .block = m->block, .nin = 5, .nout = 2};
+  o.in[0] = tensor(m, "q", NMB_ROLE_ACT, 3, d[3], d[0], d[2], 0);
+  o.in[1] = tensor(m, "k", NMB_ROLE_INPUT, 3, d[3], d[0], d[2], 0);
+  o.in[2] = tensor(m, "v", NMB_ROLE_INPUT, 3, d[3], d[0], d[1], 0);
+  o.in[3] = tensor(m, "s", NMB_ROLE_STATE, 4, d[3], d[0], d[1], d[2]);
+  o.in[4] = nmb_tensor_add(m->p, &(nmb_tensor){.name = "a",
+                                               .block = m->block,
+                                               .role = NMB_ROLE_WEIGHT,
+                                               .rank = 1,
+                                               .dim = {d[0]}});
+  o.out[0] = tensor(m, "o", NMB_ROLE_ACT, 3, d[3], d[0], d[1], 0);
+  o.out[1] = tensor(m, "s2", NMB_ROLE_STATE, 4, d[3], d[0], d[1], d[2]);
+  o.attr[o.nattr++] = NMB_SYM("decay", "log");
+  nmb_op_add(m->p, &o);
+  nmb_block_ends(m->p, m->block, o.in[0], o.out[0]);
+}
+
+static int64_t
+update_sequences(const int64_t *d)
+{
+  return d[3];
+}
+
 /* batch products y[m,n] = x[m,k] w[n,k]^T, each with a w of its own: heads, experts. */
 static void
 batched(maker *m, const int64_t *d)
@@ -175,6 +203,11 @@ static const opkind kinds[] = {
       {"batch", 1}},
      attention,
      attention_sequences,
+     true},
+    {"state",
+     {{"heads", NONE}, {"values", NONE}, {"keys", SAME}, {"batch", 1}},
+     update,
+     update_sequences,
      true},
     {"bmm",
      {{"batch", NONE}, {"m", NONE}, {"n", NONE}, {"k", NONE}},

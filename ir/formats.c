@@ -201,6 +201,19 @@ int4z_scale(int64_t n, const float *x)
   return code | (uint32_t)(z > 15 ? 15 : z) << 16;
 }
 
+/* The exponent of 16 elements, and for each two of them whether they do with one less. */
+static uint32_t
+mx8_scale(int64_t n, const float *x)
+{
+  const uint32_t code = nmb__e8m0_code(most(n, x));
+  const float half = nmb__e8m0_value(code);
+  uint32_t bits = 0;
+  for (int64_t i = 0; i < n; i += 2)
+    if (most(n - i < 2 ? 1 : 2, x + i) < half)
+      bits |= 1u << i / 2;
+  return code | bits << 8;
+}
+
 /* The code of the scale of a group; 0 if the format has none. */
 static uint32_t
 scale_code(nmb_dtype d, float tensor, int64_t n, const float *x)
@@ -215,6 +228,7 @@ scale_code(nmb_dtype d, float tensor, int64_t n, const float *x)
   case NMB_DT_NVFP4: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / 6 / tensor);
   case NMB_DT_MXFP4: return nmb__e8m0_code(most(n, x) / 4);
   case NMB_DT_MXFP8: return nmb__e8m0_code(most(n, x) / 256);
+  case NMB_DT_MX8: return mx8_scale(n, x);
   default: return 0;
   }
 }
@@ -232,8 +246,18 @@ grid_of(nmb_dtype d, int group, float tensor, uint32_t code)
   case NMB_DT_NVFP4: return (grid){nmb__mini_value(NMB__MINI_E4M3, code) * tensor, 0};
   case NMB_DT_MXFP8:
   case NMB_DT_MXFP4: return (grid){nmb__e8m0_value(code), 0};
+  case NMB_DT_MX8: return (grid){nmb__e8m0_value(code & 255) / 32, (int)(code >> 8)};
   default: return (grid){tensor, 0};
   }
+}
+
+/* That of the i-th element of the group. */
+static grid
+grid_at(nmb_dtype d, grid g, int64_t i)
+{
+  if (d == NMB_DT_MX8 && (g.zero >> i / 2 & 1))
+    g.scale /= 2;
+  return g;
 }
 
 static int
@@ -263,6 +287,7 @@ element_code(nmb_dtype d, grid g, float x)
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4: return nmb__mini_code(NMB__MINI_E2M1, y);
   case NMB_DT_TERNARY: return (uint32_t)(whole(y, -1, 1) + 1);
+  case NMB_DT_MX8: return (uint32_t)(whole(y, -63, 63) + 64);
   default: return 0;
   }
 }
@@ -286,6 +311,7 @@ element_value(nmb_dtype d, grid g, uint32_t code)
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4: return nmb__mini_value(NMB__MINI_E2M1, code) * g.scale;
   case NMB_DT_TERNARY: return (float)((int)(code & 3) - 1) * g.scale;
+  case NMB_DT_MX8: return (float)((int)code - 64) * g.scale;
   default: return 0;
   }
 }
@@ -309,6 +335,7 @@ nmb__format_has(nmb_dtype d)
   case NMB_DT_NVFP4:
   case NMB_DT_MXFP4:
   case NMB_DT_MXFP8:
+  case NMB_DT_MX8:
   case NMB_DT_TERNARY: return true;
   default: return false;
   }
@@ -388,7 +415,7 @@ nmb__pack(nmb_dtype d, int group, float scale, int64_t n, const float *x, uint8_
     put(out, bit, sbits, code);
     bit += sbits;
     for (int64_t i = from; i < from + len; i++, bit += bits)
-      put(out, bit, bits, element_code(d, g, x[i]));
+      put(out, bit, bits, element_code(d, grid_at(d, g, i - from), x[i]));
   }
 }
 
@@ -428,8 +455,8 @@ nmb__unpack(nmb_dtype d, int group, float scale, const uint8_t *in, int64_t a, i
     const int64_t lo = k * per > a ? k * per : a,
                   hi = (k + 1) * per < b ? (k + 1) * per : b;
     for (int64_t i = lo; i < hi; i++)
-      out[i - a] =
-          element_value(d, g, get(in, start + sbits + (i - k * per) * bits, bits));
+      out[i - a] = element_value(d, grid_at(d, g, i - k * per),
+                                 get(in, start + sbits + (i - k * per) * bits, bits));
   }
 }
 
@@ -449,8 +476,10 @@ nmb__round(nmb_dtype d, int group, float scale, int64_t rows, int64_t len, float
       const int64_t n = per < len - from ? per : len - from;
       float *y = x + r * len + from;
       const grid g = grid_of(d, group, scale, scale_code(d, scale, n, y));
-      for (int64_t i = 0; i < n; i++)
-        y[i] = element_value(d, g, element_code(d, g, y[i]));
+      for (int64_t i = 0; i < n; i++) {
+        const grid e = grid_at(d, g, i);
+        y[i] = element_value(d, e, element_code(d, e, y[i]));
+      }
     }
 }
 

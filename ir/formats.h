@@ -19,6 +19,8 @@
  *   nf4d    E4M3 scale amax over the tensor's, table         (tensor: amax/448)
  *   fp8blk  E4M3.  Blocks of a weight are 128 x 128, which no run of the stream is: the
  *           stream has room for their scales, which are beside it (nmb__blocks_find)
+ *   mx8     E8M0 exponent of amax, and for each two elements a bit that halves their scale;
+ *           6 bits of magnitude and a sign
  * The tensor's own scale is beside the stream: nmb__tensor_scale.  fp8e4m3, fp8e5m2 of
  * weights are scaled by amax over the largest value; ternary by the mean of |x|
  * (BitNet b1.58, arXiv:2402.17764, equation 3); int8 and int4 without a group by amax. */

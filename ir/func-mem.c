@@ -48,6 +48,8 @@ nmb__bytes_close(nmb__bytes *m)
 int
 nmb__lane_input(const nmb_op *o)
 {
+  if (o->code == NMB_OP_SCAN)
+    return 3; /* its state */
   return nmb_op_get(o->code)->class_ == NMB_CLASS_MAC && o->nin > 1 ? 1 : NMB_NONE;
 }
 

@@ -7,4 +7,4 @@ dramdir = $(pkgdatadir)/dram
 dist_dram_DATA = hwsim/dram/ddr4.dram hwsim/dram/ddr5.dram hwsim/dram/lpddr5.dram \
   hwsim/dram/gddr6.dram hwsim/dram/hbm2.dram hwsim/dram/hbm3.dram \
   hwsim/dram/gddr6-aim.dram hwsim/dram/hbm3-attacc.dram \
-  hwsim/dram/hbm2-pim.dram hwsim/dram/hbm2-neupims.dram
+  hwsim/dram/hbm2-pim.dram hwsim/dram/hbm2-neupims.dram hwsim/dram/hbm2e-pimba.dram

@@ -6,6 +6,7 @@
  *              graph; an 8 bit one only those that nothing but matrix products
  *              read, as the residual stream, norms and scores stay wide
  * kv           the caches
+ * state        the recurrent states of scan
  * What stays: norms, biases, sinks, the embedding table, the router and the head,
  * as the published quantised checkpoints keep them.
  *
@@ -102,7 +103,7 @@ static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
   const int w = format(run, "weights"), a = format(run, "activations"),
-            kv = format(run, "kv");
+            kv = format(run, "kv"), state = format(run, "state");
   const int group = (int)nmb_opt_int(run, "group");
   nmb_section_begin(p, NMB_GRAPH);
   uses *u = uses_find(run, p);
@@ -116,11 +117,20 @@ transform(nmb_run *run, nmb_prog *p)
       to = w;
     else if (t->role == NMB_ROLE_KV)
       to = kv;
+    else if (t->role == NMB_ROLE_STATE && t->rank == 4)
+      to = state;
     else if (t->role == NMB_ROLE_ACT && t->dtype != NMB_DT_I32 && a != NMB_NONE &&
              (nmb_dtype_get((nmb_dtype)a)->bits >= 16 || (x->product && !x->other)))
       to = a;
     if (to == NMB_NONE || (int)t->dtype == to)
       continue;
+    const int shared = nmb_dtype_get((nmb_dtype)to)->group;
+    if (t->role != NMB_ROLE_WEIGHT && shared > 0 && t->dim[t->rank - 1] % shared)
+      return nmb_fail(run, NMB_UNSUPPORTED, t->loc,
+                      "rows of %%%s have %lld elements, which are no whole groups of the "
+                      "%d that share a scale in %s",
+                      t->name, (long long)t->dim[t->rank - 1], shared,
+                      nmb_dtype_get((nmb_dtype)to)->name);
     set(p, i, to, group);
     n++;
   }
@@ -136,8 +146,10 @@ static const nmb_opt opts[] = {
      "weights that share a scale in int8, int4 and int4z"},
     {"activations", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8",
      "format of the values that feed them"},
-    {"kv", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|int4",
+    {"kv", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|int4|mx8",
      "format of the caches"},
+    {"state", "enum", "", "keep", "keep|fp32|fp16|bf16|fp8|fp8e4m3|fp8e5m2|int8|mx8",
+     "format of recurrent states"},
     {0}};
 
 NMB_PLUGIN

@@ -60,4 +60,25 @@ for batch in 256 512; do
   awk -v a="$both" -v b="$naive" 'BEGIN { exit !(b / a > 1.05) }' ||
     fail "gain of NeuPIMs at batch $batch: $naive over $both"
 done
+
+# ------- Pimba: one half of the bytes, and reads beside writes, each make updates faster
+update()
+{
+  run op "state heads=80 values=64 keys=128 batch=$3 dtype=$2" -M "$1" --json
+  number cycles
+}
+for batch in 32 128; do
+  less "$(update gpu-a100-pimba mx8 $batch)" "$(update gpu-a100-pimba fp16 $batch)" "MX8"
+  less "$(update gpu-a100-pimba fp16 $batch)" "$(update gpu-a100-pimba+hbm-pim fp16 $batch)" \
+    "interleaving"
+done
+for shape in 'state heads=80 values=64 keys=128 batch=32' 'state heads=16 values=128 batch=40' \
+  'attention heads=32 kv_heads=8 kv_len=1000 batch=8'; do
+  for machine in gpu-a100-pimba gpu-a100-pimba+hbm-pim; do
+    run op "$shape dtype=fp16" -M $machine --json
+    off=$(number error_analytic)
+    awk -v e="$off" 'BEGIN { exit !(e != "" && e < 0.05 && e > -0.05) }' ||
+      fail "$shape on $machine: closed form off by $off"
+  done
+done
 exit $bad

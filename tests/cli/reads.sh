@@ -35,4 +35,10 @@ run op 'gemv out=4096 in=4096 dtype=fp16' -M aim-gddr6 --set reuse=1 --json
 # Caches: keys and values of every head once (all banks of a pseudo-channel pair hold one)
 run op 'attention heads=16 kv_len=2048 head_dim=128 dtype=fp16' -M hbm3-attacc-stack --json
 [ "$(commands MACAB)" = 512 ] || fail "attention: $(commands MACAB) MACAB"
+
+# States: read and written once by units of eight pairs of banks in 160 channels
+run op 'state heads=80 values=64 keys=128 batch=32 dtype=mx8' -M gpu-a100-pimba --json
+expect 0 "state"
+[ $(($(commands COMP) * 8 * 32 * 160)) = $((80 * 64 * 128 * 32)) ] ||
+  fail "state: $(commands COMP) COMP"
 exit $bad

@@ -265,6 +265,36 @@ test_blocks(void)
   }
 }
 
+/* An exponent for 16 elements and a bit of one for each two. */
+static void
+test_shared_exponents(void)
+{
+  static float x[N], y[N], z[N];
+  static uint8_t packed[N];
+  double grid[256];
+  fill(x, N, 21);
+  for (int i = 0; i < 16; i++)
+    x[i] = i < 2 ? 1.75f : 0.5f / (float)(i + 1); /* pairs that halve their scale */
+  x[40] = x[41] = 0;
+  memcpy(y, x, sizeof y);
+  nmb__round(NMB_DT_MX8, 0, 1, 1, N, y);
+  const int n = integers(-63, 63, grid);
+  for (int a = 0; a < N; a += 16) {
+    const int b = a + 16 < N ? a + 16 : N;
+    double top = 0x1p-60;
+    while (2 * top <= most(x, a, b))
+      top *= 2;
+    for (int i = a; i < b; i += 2) {
+      const int end = i + 2 < b ? i + 2 : b;
+      check_group(x, y, i, end, top / 32 / (most(x, i, end) < top ? 2 : 1), grid, n);
+    }
+  }
+  CU_ASSERT_EQUAL(nmb_bytes(NMB_DT_MX8, 0, 16), 16); /* 8 bits an element in all */
+  nmb__pack(NMB_DT_MX8, 0, 1, N, x, packed);
+  nmb__unpack(NMB_DT_MX8, 0, 1, packed, 3, N, z);
+  CU_ASSERT_EQUAL(memcmp(z, y + 3, (N - 3) * sizeof *z), 0);
+}
+
 static void
 test_more_blocks(void)
 {
@@ -392,5 +422,6 @@ UNIT_MAIN("formats", {"fp8, fp6 and fp4 are the nearest of their values", test_m
           {"int8, int4, mxfp4 and nvfp4 are the nearest on their grids", test_blocks},
           {"fp8blk has a scale for each 128 x 128", test_squares},
           {"int4z, ternary and nf4 are the nearest on their grids", test_more_blocks},
+          {"shared exponents, and bits of them", test_shared_exponents},
           {"any part of a packed run unpacks to the rounded values", test_pack},
           {"zeros stay zeros", test_nothing})
