@@ -434,6 +434,23 @@ costs_find(nmb_run *run, const nmb_prog *p, double *cost)
   return NMB_OK;
 }
 
+/* Clusters by their first kernel in each block: blocks are decided one by one, so that a
+ * cache which others read, too, may come to lie in two memories. */
+static void
+block_clusters(nmb_run *run, const nmb_prog *p, nmb_id *cluster)
+{
+  nmb_id *all = NMB_NEW(run, nmb_id, p->nkernel + 1);
+  nmb_cache_clusters(run, p, all);
+  for (nmb_id k = 0, first = 0; k < p->nkernel; k++) {
+    if (p->kernel[k].block != p->kernel[first].block)
+      first = k;
+    nmb_id lead = first;
+    while (all[lead] != all[k])
+      lead++;
+    cluster[k] = lead;
+  }
+}
+
 static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
@@ -446,7 +463,7 @@ transform(nmb_run *run, nmb_prog *p)
   nmb_id *cluster = NMB_NEW(run, nmb_id, p->nkernel + 1);
   problem *block = NMB_NEW(run, problem, p->nblock + 1);
   NMB_TRY(costs_find(run, p, cost));
-  nmb_cache_clusters(run, p, cluster);
+  block_clusters(run, p, cluster);
   int nb = 0;
   for (nmb_id k = 0; k < p->nkernel; nb++) {
     problem *b = &block[nb];

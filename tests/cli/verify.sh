@@ -25,5 +25,12 @@ fi
 run verify "$data/tiny-mla.json" -M npu-hbm-pim --batch 3 --decode 1 \
   -p $rewrite,fuse-epilogue,dispatch-rule,map-search,sched-list,mem-bump,emit-queues
 expect 0 "verify of latent attention"
+# caches that layers share, and an indexer's choice beyond its number of keys
+run verify "$data/tiny/gemma4_e2b.json" -M aim-gddr6-x8 --orders 1 --decode 1 \
+  -p $rewrite,fuse-greedy,dispatch-cost,map-search,sched-list,mem-greedy-size,emit-queues
+expect 0 "verify of shared caches"
+run verify "$data/tiny/glm5_shared.json" -M hbm3-attacc-x1 --orders 1 --decode 2 --prompt 7 \
+  -p $rewrite,fuse-epilogue,dispatch-rule,map-interleave,sched-overlap,mem-firstfit,emit-queues
+expect 0 "verify of chosen keys"
 run verify "$data/tiny-llama.json" --batch 0
 expect 2 "no sequences"

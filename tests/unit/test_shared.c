@@ -2,6 +2,8 @@
 /* Values that cross blocks: choices of keys, caches that layers share, and Gemma 3n's layer
  * with its streams against its formulas, written out here in double.  What layers share is
  * taken from what an evaluation shows of each op. */
+#include "config.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,7 +398,75 @@ test_ends(void)
   release(w);
 }
 
-UNIT_MAIN("shared", {"layers take choices of keys", test_choice},
+/* -------------------------------------------------------------- as a program */
+static char *
+print(const nmb_prog *p)
+{
+  char *text = NULL;
+  size_t len = 0;
+  FILE *f = open_memstream(&text, &len);
+  nmb_prog_print(p, NMB_ALL, f);
+  fclose(f);
+  return text;
+}
+
+/* Reads the text with `from` put as `to`; what verification says. */
+static nmb_status
+with(nmb_run *run, const char *text, const char *from, const char *to)
+{
+  const char *at = strstr(text, from);
+  nmb_prog *p = NULL;
+  CU_ASSERT_FATAL(at != NULL);
+  const char *new = nmb_format(run, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  nmb_status s = nmb_prog_parse(run, "t.nmb", new, strlen(new), NULL, &p);
+  if (s != NMB_OK)
+    return s;
+  s = nmb_prog_verify(run, p, NMB_ALL);
+  nmb_prog_free(p);
+  return s;
+}
+
+/* What is lent reads back, survives where nothing else needs it, and is refused where it
+ * cannot be. */
+static void
+test_text(void)
+{
+  static const nmb__routing_spec routing = {"uniform", 1, 1};
+  static const char lent[] = "%cache.k = dense2 %cache.k";
+  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
+  nmb_run *run = nmb__run_open(NULL);
+  const nmb__arch *a;
+  nmb_prog *p, *q = NULL;
+  CU_ASSERT_EQUAL_FATAL(
+      nmb__arch_load(run, nmb_format(run, "%s/tests/data/tiny/gemma3n.json", top), &a),
+      NMB_OK);
+  CU_ASSERT_EQUAL_FATAL(
+      nmb__graph_build(run, a, (nmb_step_spec){NMB_DECODE, 2, 1, 20}, &routing, &p), NMB_OK);
+  nmb_prog_compact(p); /* the norm in the embedding's block is used by others only */
+  CU_ASSERT_EQUAL(nmb_prog_verify(run, p, NMB_ALL), NMB_OK);
+  char *text = print(p), *again;
+  CU_ASSERT_EQUAL_FATAL(nmb_prog_parse(run, "t.nmb", text, strlen(text), NULL, &q), NMB_OK);
+  again = print(q);
+  CU_ASSERT_STRING_EQUAL(text, again);
+  CU_ASSERT_EQUAL(nmb_prog_hash(p, NMB_GRAPH), nmb_prog_hash(q, NMB_GRAPH));
+  CU_ASSERT_EQUAL(with(run, text, lent, lent), NMB_OK);
+  CU_ASSERT_EQUAL(with(run, text, lent, "%cache.k = dense-window2 %cache.k"),
+                  NMB_UNVERIFIED); /* other dimensions */
+  CU_ASSERT_EQUAL(with(run, text, lent, "%cache.k = dense2 %attn.o"), NMB_UNVERIFIED);
+  CU_ASSERT_EQUAL(with(run, text, lent, "%cache.k = dense2 %cache.k.1"),
+                  NMB_UNVERIFIED); /* which an op makes */
+  CU_ASSERT_EQUAL(with(run, text, lent, "%cache.k = head %head.norm"), NMB_BADINPUT);
+  CU_ASSERT_EQUAL(with(run, text, "dense2 x 1", "dense2 x 2"), NMB_UNVERIFIED);
+  free(text);
+  free(again);
+  nmb_prog_free(p);
+  nmb_prog_free(q);
+  nmb__run_close(run);
+}
+
+UNIT_MAIN("shared",
+          {"a program with lent tensors reads back, a wrong one is refused", test_text},
+          {"layers take choices of keys", test_choice},
           {"layers read caches of others", test_caches},
           {"a layer of Gemma 3n", test_layer},
           {"streams are spread as large as the embedding", test_ends})
