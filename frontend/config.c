@@ -367,7 +367,7 @@ key_find(const char *family, const char *key)
 
 /* A key that may change the architecture and is not understood. */
 static nmb_status
-let_pass(reader *r, const char *path, const char *key, const char *why)
+pass(reader *r, nmb_loc loc, const char *path, const char *why)
 {
   nmb__config *c = r->c;
   if (c->nwarning % 64 == 0) {
@@ -377,9 +377,15 @@ let_pass(reader *r, const char *path, const char *key, const char *why)
     c->warning = more;
   }
   c->warning[c->nwarning++] = nmb_format(r->run, "%s: %s", path, why);
-  nmb_warn(r->run, key_loc(r, key), "%s: %s", path, why);
+  nmb_warn(r->run, loc, "%s: %s", path, why);
   note(r, path, "unknown", why);
   return NMB_OK;
+}
+
+static nmb_status
+let_pass(reader *r, const char *path, const char *key, const char *why)
+{
+  return pass(r, key_loc(r, key), path, why);
 }
 
 /* null: nothing is asked for, whatever the key means. */
@@ -796,6 +802,14 @@ nmb__config_note(nmb_run *run, nmb__config *c, const char *key, const char *how,
 {
   reader r = reader_of(run, "", c);
   note(&r, key, how, what);
+}
+
+nmb_status
+nmb__config_pass(nmb_run *run, nmb__config *c, nmb_loc loc, const char *path,
+                 const char *why)
+{
+  reader r = reader_of(run, "", c);
+  return pass(&r, loc, path, why);
 }
 
 void

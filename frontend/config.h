@@ -43,6 +43,9 @@ NMB_API nmb_status nmb__config_set(nmb_run *, nmb__config *, const char *file, n
                                    const char *key, const json_t *);
 NMB_API void nmb__config_note(nmb_run *, nmb__config *, const char *key, const char *how,
                               const char *what);
+/* --lenient lets a key pass that is not understood. */
+NMB_API nmb_status nmb__config_pass(nmb_run *, nmb__config *, nmb_loc, const char *path,
+                                    const char *why);
 /* Notes the defaults that stand. */
 NMB_API void nmb__config_end(nmb_run *, nmb__config *);
 NMB_API nmb_status nmb__arch_of(nmb_run *, const nmb__config *, const char *file,

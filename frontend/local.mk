@@ -1,6 +1,7 @@
 libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h frontend/quant.h \
   frontend/fields.def frontend/families.def frontend/keys.def frontend/idle.def frontend/nested.def frontend/modules.def \
-  frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c \
+  frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c frontend/quant-method.h frontend/quant-method.c \
+  frontend/quant-keys.c frontend/quantkeys.def \
   frontend/mixer.c frontend/names.c frontend/build.h frontend/build.c \
   frontend/build-mixer.c frontend/build-rwkv.c frontend/build-streams.c frontend/build-altup.c frontend/build-pooled.c frontend/routing.c \
   frontend/counts.c frontend/counts-mixer.c frontend/counts.h frontend/conserve.c

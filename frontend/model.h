@@ -200,6 +200,7 @@ typedef struct nmb__scheme {
   int bits, scale_bits, zero_bits;
   int64_t block_rows, block_cols; /* that share a scale; 0: all */
   int64_t flat, second; /* blocks over the elements as they lie; scales that share one */
+  int64_t pad_blocks; /* scales of a row are rounded up to as many; 0: not */
   int64_t column_bytes, matrix_bytes; /* for each column, once */
 } nmb__scheme;
 enum { NMB__NMODULE = 48 }; /* rows of modules.def, at most */

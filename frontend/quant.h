@@ -5,6 +5,6 @@
 
 #include "frontend/config.h"
 
-NMB_API nmb_status nmb__quant_resolve(nmb_run *, const nmb__config *, nmb_loc file,
+NMB_API nmb_status nmb__quant_resolve(nmb_run *, nmb__config *, nmb_loc file,
                                       nmb__arch *, nmb__layer *layer);
 #endif

@@ -388,6 +388,32 @@ test_schemes(void)
       {"{'quant_method':'modelopt','quant_algo':'NVFP4','ignore':['*self_attn*']}",
        96 * 100 + 96 * 13 + 4 + 2 * 96 * 96},
       {"{'quant_method':'bitnet'}", 96 * 50 + 2 + 96 * 24 + 2},
+      /* 3 bit codes; groups of 128: two in 200 columns, one in 96 */
+      {"{'quant_method':'gptq','bits':3,'group_size':128}",
+       96 * 75 + 96 * 2 * 19 / 8 + 200 * 4 + 96 * 36 + 96 * 19 / 8 + 96 * 4},
+      {"{'quant_method':'gptq','bits':4,'group_size':128,'dynamic':{'-:.*down_proj':{}}}",
+       96 * 200 * 2 + 96 * 48 + 96 * 20 / 8 + 96 * 4},
+      /* groups of 64 fill words of 16 in a row */
+      {"{'quant_method':'awq','bits':4,'group_size':64,'version':'gemv'}",
+       96 * 100 + 96 * 16 * 20 / 8 + 96 * 48 + 96 * 16 * 20 / 8},
+      {"{'quant_method':'intel/auto-round','bits':4,'group_size':128,'data_type':'int'}",
+       96 * 100 + 2 * 96 * 20 / 8 + 96 * 48 + 96 * 20 / 8},
+      {"{'producer':{'name':'modelopt'},'quantization':{'quant_algo':'FP8',"
+       "'exclude_modules':['lm_head'],'kv_cache_quant_algo':'FP8'}}",
+       96 * 200 + 4 + 96 * 96 + 4},
+      {"{'quant_method':'quark','exclude':['*self_attn*'],'global_quant_config':{'weight':"
+       "{'dtype':'fp8_e4m3','qscheme':'per_channel','is_dynamic':false}}}",
+       96 * 200 + 96 * 4 + 2 * 96 * 96},
+      {"{'quant_method':'hqq','skip_modules':['lm_head'],'quant_config':"
+       "{'weight_quant_params':{'nbits':4,'group_size':8,'axis':1}}}",
+       96 * 100 + 96 * 25 * 4 + 96 * 48 + 96 * 12 * 4},
+      {"{'quant_method':'eetq'}", 96 * 200 + 96 * 2 + 96 * 96 + 96 * 2},
+      {"{'quant_method':'torchao','quant_type':{'default':{'_type':"
+       "'Int8WeightOnlyConfig','_data':{},'_version':1}}}",
+       96 * 200 + 96 * 2 + 96 * 96 + 96 * 2},
+      {"{'quant_method':'aqlm','in_group_size':8,'out_group_size':1,'num_codebooks':2,"
+       "'nbits_per_codebook':8}",
+       96 * 50 + 96 * 2 + 2 * 256 * 16 + 96 * 24 + 96 * 2 + 2 * 256 * 16},
   };
   nmb_run *run = nmb__run_open(NULL);
   for (size_t i = 0; i < sizeof scheme / sizeof *scheme; i++) {
@@ -408,6 +434,50 @@ test_schemes(void)
     if (bytes != scheme[i].bytes)
       printf("\n  %s: %lld\n", scheme[i].quant, (long long)bytes);
     CU_ASSERT_EQUAL(bytes, scheme[i].bytes);
+  }
+  nmb__run_close(run);
+}
+
+/* Keys of quantization_config that are not understood, or of a wrong type, say where. */
+static void
+test_quant_keys(void)
+{
+  static const struct {
+    const char *quant, *said; /* NULL: it is read */
+  } row[] = {
+      {"{'quant_method':'fp8','weight_blok_size':[128,128]}",
+       "quantization_config.weight_blok_size: unknown key"},
+      {"{'quant_method':'fp8','twist':null}", NULL},
+      {"{'quant_method':'fp8','ignored_layers':'lm_head'}",
+       "quantization_config.ignored_layers: found"},
+      {"{'quant_method':'awq','bits':4,'group_size':64,'version':'new'}",
+       "quantization_config.version: found"},
+      {"{'quant_method':'gptq','bits':5,'group_size':64}", "quantization_config.bits"},
+      {"{'quant_method':'gptq','bits':4,'group_size':64,'dynamic':{'+:.*':{'bits':8}}}",
+       "quantization_config.dynamic"},
+      {"{'quant_method':'compressed-tensors','config_groups':{'group_0':{'weights':"
+       "{'num_bits':8,'type':'float','strategy':'tensor','twist':1}}}}",
+       "config_groups.group_0.weights.twist: unknown key"},
+      {"{'quant_method':'compressed-tensors','format':'marlin-24','config_groups':{}}",
+       "quantization_config.format"},
+      {"{'quant_method':'vptq'}", "quantization_config.quant_method"},
+      {"{'quant_method':'gpqt'}", "did you mean 'gptq'"},
+  };
+  nmb_run *run = nmb__run_open(NULL);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const nmb__arch *a = NULL;
+    const char *text = quoted(
+        run, nmb_format(run,
+                        "{'model_type':'llama','hidden_size':96,'num_hidden_layers':1,"
+                        "'num_attention_heads':2,'vocab_size':8,'intermediate_size':200,"
+                        "'quantization_config':%s}",
+                        row[i].quant));
+    const nmb_status s = nmb__arch_parse(run, "c", "c", text, strlen(text), &a);
+    CU_ASSERT_EQUAL(s == NMB_OK, row[i].said == NULL);
+    if (s != NMB_OK && row[i].said && !strstr(nmb_error_text(run), row[i].said))
+      printf("\n  %s\n", nmb_error_text(run));
+    if (s != NMB_OK && row[i].said)
+      CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), row[i].said));
   }
   nmb__run_close(run);
 }
@@ -434,4 +504,5 @@ UNIT_MAIN("families", {"families have the parameters of their models", test_tota
           {"published models have the parameters that are stated", test_file},
           {"a class names the family", test_class},
           {"quantised matrices have the bytes of their files", test_schemes},
+          {"keys of quantization_config are known", test_quant_keys},
           {"lenient reading keeps what it lets pass", test_lenient})
