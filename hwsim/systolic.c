@@ -217,16 +217,16 @@ consider(const work *w, double room, tiling t, tiling *best)
     *best = t;
 }
 
-/* From whole down by halves, not below `unit`. */
+/* From whole down by halves to `unit`; of very long edges the steps between are left out. */
 static int
 edges(int64_t whole, int64_t unit, int64_t *out)
 {
   int n = 0;
-  for (int64_t x = whole;; x = ceil_div(ceil_div(x, 2), unit) * unit) {
+  for (int64_t x = whole; x > unit && n < HALVINGS - 1;
+       x = ceil_div(ceil_div(x, 2), unit) * unit)
     out[n++] = x;
-    if (x <= unit || n == HALVINGS)
-      return n;
-  }
+  out[n++] = least(whole, unit);
+  return n;
 }
 
 static void

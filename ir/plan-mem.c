@@ -164,3 +164,14 @@ nmb_slots_write(nmb_run *run, nmb_prog *p, const nmb_slot *slot, int n)
     nmb_slot_add(p, &slot[i]);
   return NMB_OK;
 }
+
+nmb_status
+nmb_slots_place(nmb_run *run, nmb_prog *p,
+                bool (*before)(const nmb_slot *, const nmb_slot *), bool tightest)
+{
+  nmb_slot *slot;
+  int n;
+  NMB_TRY(nmb_buffers(run, p, &slot, &n));
+  nmb_place_slots(run, p, slot, n, before, tightest);
+  return nmb_slots_write(run, p, slot, n);
+}

@@ -272,3 +272,23 @@ nmb_schedule_list(nmb_run *run, const nmb_prog *p, nmb_step *step, int n, double
   qsort(step, (size_t)n, sizeof *step, by_start);
   return NMB_OK;
 }
+
+nmb_status
+nmb_schedule_blocks(nmb_run *run, nmb_prog *p,
+                    nmb_status (*order)(nmb_run *, const nmb_prog *, nmb_step *, int,
+                                        double *))
+{
+  double sum = 0;
+  nmb_section_begin(p, NMB_SCHEDULE);
+  for (int b = 0; b < p->nblock; b++) {
+    nmb_step *step;
+    double seconds;
+    const int n = nmb_block_steps(run, p, b, &step);
+    NMB_TRY(order(run, p, step, n, &seconds));
+    for (int i = 0; i < n; i++)
+      nmb_step_add(p, &step[i]);
+    sum += seconds * (double)p->block[b].repeat;
+  }
+  nmb_stat(run, "estimated seconds", sum);
+  return NMB_OK;
+}

@@ -129,6 +129,19 @@ nmb_grouping_write(nmb_run *run, nmb_prog *p, const nmb_grouping *g)
   }
 }
 
+nmb_status
+nmb_grouping_blocks(nmb_run *run, nmb_prog *p,
+                    nmb_status (*one)(nmb_run *, nmb_prog *, nmb_id, int *))
+{
+  int estimates = 0;
+  nmb_section_begin(p, NMB_GROUPS);
+  for (nmb_id b = 0; b < p->nblock; b++)
+    NMB_TRY(one(run, p, b, &estimates));
+  nmb_stat(run, "kernels", p->nkernel);
+  nmb_stat(run, "estimates", estimates);
+  return NMB_OK;
+}
+
 uint64_t
 nmb_engines_legal(const nmb_prog *p, const nmb_id *op, int nop)
 {

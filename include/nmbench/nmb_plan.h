@@ -37,6 +37,11 @@ NMB_API bool nmb_grouping_acyclic(nmb_run *, const nmb_grouping *, int a, int b)
 NMB_API void nmb_grouping_merge(nmb_grouping *, int a, int b);
 /* Adds a kernel for each group, in topological order (ties: first op). */
 NMB_API void nmb_grouping_write(nmb_run *, nmb_prog *, const nmb_grouping *);
+/* Begins section groups and lets `one` write those of each block; it adds to *estimates
+ * how many kernels it asked the cost of.  Both counts are statistics. */
+NMB_API nmb_status nmb_grouping_blocks(nmb_run *, nmb_prog *,
+                                       nmb_status (*one)(nmb_run *, nmb_prog *,
+                                                         nmb_id block, int *estimates));
 
 /* The engines on which the ops may be one kernel: those that can run all of
  * them and where nmb_fuse_legal agrees.  A bit per engine. */
@@ -104,6 +109,12 @@ NMB_API nmb_status nmb_schedule_serial(nmb_run *, const nmb_prog *, nmb_step *, 
                                        double *seconds);
 NMB_API nmb_status nmb_schedule_list(nmb_run *, const nmb_prog *, nmb_step *, int n,
                                      double *seconds);
+/* Begins section schedule and adds the steps of each block, whole kernels, as `order` has
+ * them; with the estimated time of all as a statistic. */
+NMB_API nmb_status nmb_schedule_blocks(nmb_run *, nmb_prog *,
+                                       nmb_status (*order)(nmb_run *, const nmb_prog *,
+                                                           nmb_step *, int n,
+                                                           double *seconds));
 /* The whole kernels of a block as steps, in program order; how many. */
 NMB_API int nmb_block_steps(nmb_run *, const nmb_prog *, nmb_id block, nmb_step **out);
 
@@ -125,6 +136,10 @@ NMB_API void nmb_place_slots(nmb_run *, const nmb_prog *, nmb_slot *, int n,
  * and of the largest sum of bytes live at once, which no plan can beat.
  * NMB_INFEASIBLE, with bytes needed and available, if a memory is too small. */
 NMB_API nmb_status nmb_slots_write(nmb_run *, nmb_prog *, const nmb_slot *, int n);
+/* All of it: the buffers of the program by nmb_place_slots, written. */
+NMB_API nmb_status nmb_slots_place(nmb_run *, nmb_prog *,
+                                   bool (*before)(const nmb_slot *, const nmb_slot *),
+                                   bool tightest);
 
 #ifdef __cplusplus
 }

@@ -121,13 +121,7 @@ block(nmb_run *run, nmb_prog *p, nmb_id b, int *estimates)
 static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
-  int estimates = 0;
-  nmb_section_begin(p, NMB_GROUPS);
-  for (nmb_id b = 0; b < p->nblock; b++)
-    NMB_TRY(block(run, p, b, &estimates));
-  nmb_stat(run, "kernels", p->nkernel);
-  nmb_stat(run, "estimates", estimates);
-  return NMB_OK;
+  return nmb_grouping_blocks(run, p, block);
 }
 
 static const nmb_opt opts[] = {

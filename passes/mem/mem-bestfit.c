@@ -14,11 +14,7 @@ earlier(const nmb_slot *a, const nmb_slot *b)
 static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
-  nmb_slot *slot;
-  int n;
-  NMB_TRY(nmb_buffers(run, p, &slot, &n));
-  nmb_place_slots(run, p, slot, n, earlier, true);
-  return nmb_slots_write(run, p, slot, n);
+  return nmb_slots_place(run, p, earlier, true);
 }
 
 NMB_PLUGIN {

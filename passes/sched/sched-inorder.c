@@ -7,19 +7,7 @@
 static nmb_status
 transform(nmb_run *run, nmb_prog *p)
 {
-  double sum = 0;
-  nmb_section_begin(p, NMB_SCHEDULE);
-  for (int b = 0; b < p->nblock; b++) {
-    nmb_step *step;
-    double seconds;
-    const int n = nmb_block_steps(run, p, b, &step);
-    NMB_TRY(nmb_schedule_serial(run, p, step, n, &seconds));
-    for (int i = 0; i < n; i++)
-      nmb_step_add(p, &step[i]);
-    sum += seconds * (double)p->block[b].repeat;
-  }
-  nmb_stat(run, "estimated seconds", sum);
-  return NMB_OK;
+  return nmb_schedule_blocks(run, p, nmb_schedule_serial);
 }
 
 NMB_PLUGIN {
