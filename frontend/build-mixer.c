@@ -30,6 +30,14 @@ rms(maker *m, const char *kind, nmb_id x, nmb_id w, nmb_id out)
   return out;
 }
 
+/* eps 0: that of the layer, which the norm has. */
+static void
+own_eps(maker *m, nmb_id y, double eps)
+{
+  if (eps > 0)
+    nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("eps", eps));
+}
+
 /* L2 norms have an epsilon of their own in the kernels that define them. */
 static nmb_id
 unit(maker *m, const char *name, nmb_id x, int64_t heads, int64_t d)
@@ -88,8 +96,15 @@ step(maker *m, nmb_id x, int64_t heads, int64_t d)
   op2(m, NMB_OP_ADD, x, b, y);
   if (m->l->mixer.bound < 0)
     return y; /* the scan bounds it */
-  return pointwise(m, "softplus", y, NMB_NONE,
-                   d > 1 ? act3(m, "dt", m->T, heads, d) : act2(m, "dt", m->T, heads));
+  const nmb_id out =
+      pointwise(m, "softplus", y, NMB_NONE,
+                d > 1 ? act3(m, "dt", m->T, heads, d) : act2(m, "dt", m->T, heads));
+  const nmb_attr limit[] = {NMB_REAL("low", m->l->mixer.step_low),
+                            NMB_REAL("high", m->l->mixer.step_high)};
+  for (int i = 0; i < 2; i++)
+    if (limit[i].r > 0)
+      nmb_op_attr_set(m->p, m->p->tensor[out].def, limit[i]);
+  return out;
 }
 
 /* ------------------------------------------------------------------ inputs */
@@ -106,12 +121,14 @@ mamba_streams(maker *m, nmb_id x)
   for (int i = 0; i < 3; i++) {
     y[i] = linear(m, nmb_format(m->run, "mixer.%s", name[i]), NMB__W_MIXER, s.v, n[i], di,
                   false, act3(m, name[i], m->T, 1, n[i]));
-    if (t->inner_norm != NMB__INNER_NONE)
+    if (t->inner_norm != NMB__INNER_NONE) {
       y[i] = rms(m, "rms", y[i],
                  t->inner_norm == NMB__INNER_LEARNED
                      ? vector(m, nmb_format(m->run, "mixer.%s_norm", name[i]), n[i])
                      : NMB_NONE,
                  act3(m, name[i], m->T, 1, n[i]));
+      own_eps(m, y[i], t->inner_eps);
+    }
   }
   s.k = y[1];
   s.q = y[2];
@@ -223,9 +240,13 @@ out_norm(maker *m, nmb_id y)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t n = t->heads * t->dv, w = t->norm_width;
-  if (t->norm_shared || w == n)
-    return rms(m, "rms", y, vector(m, "mixer.norm", w), act3(m, "y", m->T, t->heads, t->dv));
-  const nmb_id z = rms(m, "rms", y, NMB_NONE, act3(m, "y", m->T, n / w, w));
+  const bool one = t->norm_shared || w == n;
+  const nmb_id z = one ? rms(m, "rms", y, vector(m, "mixer.norm", w),
+                             act3(m, "y", m->T, t->heads, t->dv))
+                       : rms(m, "rms", y, NMB_NONE, act3(m, "y", m->T, n / w, w));
+  own_eps(m, z, t->norm_eps);
+  if (one)
+    return z;
   return op2(m, NMB_OP_MUL, z, weight(m, "mixer.norm", NMB__W_NORM, 2, n / w, w, 0),
              act3(m, "y", m->T, n / w, w));
 }

@@ -242,6 +242,26 @@ scales_resolve(const builder *b, nmb__mixer *t)
   return NMB_OK;
 }
 
+/* [least, greatest]; infinity is a text, as the reader makes it one. */
+static nmb_status
+step_limit(const builder *b, nmb__mixer *t)
+{
+  const json_t *j = J(b, MIX_STEP_LIMIT), *v[2];
+  for (size_t i = 0; i < 2; i++)
+    v[i] = json_array_get(j, i);
+  const char *text = json_string_value(v[1]);
+  const bool open = text && (!strcmp(text, "Infinity") || !strcmp(text, "inf"));
+  t->step_low = json_number_value(v[0]);
+  t->step_high = json_number_value(v[1]);
+  if (!j || json_is_null(j) ||
+      (json_array_size(j) == 2 && json_is_number(v[0]) && t->step_low >= 0 &&
+       (open || (json_is_number(v[1]) && t->step_high > t->step_low))))
+    return NMB_OK;
+  return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_MIX_STEP_LIMIT),
+                  "%s: found %s, expected the least and the greatest step",
+                  nmb__spelled(b, NMB__F_MIX_STEP_LIMIT), nmb__json_show(b->run, j));
+}
+
 nmb_status
 nmb__mixer_resolve(const builder *b, nmb__mixer *t)
 {
@@ -258,6 +278,9 @@ nmb__mixer_resolve(const builder *b, nmb__mixer *t)
   t->o_bias = I(b, MIX_O_OWN) ? I(b, MIX_O_BIAS) : t->bias;
   t->chunk = I(b, MIX_CHUNK);
   t->bound = R(b, MIX_BOUND);
+  t->inner_eps = R(b, MIX_INNER_EPS);
+  t->norm_eps = R(b, MIX_NORM_EPS);
+  NMB_TRY(step_limit(b, t));
   if (t->kind == NMB__MIX_MAMBA) /* rank "auto": Mamba's own choice */
     t->rank = I(b, MIX_RANK) ? I(b, MIX_RANK) : (b->a->hidden + 15) / 16;
   if (t->kind == NMB__MIX_RWKV6) {

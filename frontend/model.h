@@ -141,6 +141,8 @@ typedef struct nmb__mixer {
   int64_t norm_shared;          /* boolean: one weight for all of these */
   int64_t inner_norm, gate_act; /* gate_act 1: sigmoid, else silu */
   int64_t chunk;                /* tokens of a block in prefill */
+  double inner_eps, norm_eps;   /* 0: those of the layer */
+  double step_low, step_high;   /* of the step; high 0: not bounded */
   double bound;                 /* least logarithm of the decay; 0: none */
   double z_scale, x_scale, b_scale, c_scale, dt_scale, out_scale;
 } nmb__mixer;

@@ -183,6 +183,15 @@ nmb__glu_row(const nmb__opctx *c, const float *gate, const float *up, float *y, 
 }
 
 /* --------------------------------------------------------- rows and columns */
+/* What is no number stays so. */
+static float
+bounded(const nmb__opctx *c, float y)
+{
+  const float low = (float)nmb_op_real(c->op, "low", -HUGE_VAL),
+              high = (float)nmb_op_real(c->op, "high", HUGE_VAL);
+  return y < low ? low : y > high ? high : y;
+}
+
 static nmb_status
 eval_act(const nmb__opctx *c)
 {
@@ -193,7 +202,7 @@ eval_act(const nmb__opctx *c)
               shift = (float)nmb_op_real(c->op, "shift", 0);
   for (int64_t i = c->t.m0; i < c->t.m1; i++)
     for (int64_t j = i * c->s.n + c->t.n0; j < i * c->s.n + c->t.n1; j++)
-      nmb__out(c)[j] = scale * fn(nmb__in(c, 0)[j], limit) + shift;
+      nmb__out(c)[j] = bounded(c, scale * fn(nmb__in(c, 0)[j], limit) + shift);
   return NMB_OK;
 }
 

@@ -601,7 +601,9 @@ test_mamba2(void)
     }
   for (int i = 0; i < T * M * D; i++)
     y[i / (M * D)][i % (M * D)] *= silu(z[i / (M * D)][i % (M * D)]);
-  normed(&c, "mixer.norm", y, M * D, 1, 1e-5, 0, false, v); /* after the gate */
+  normed(&c, NULL, y, M * D / 2, 2, 1e-5, 0, false, v); /* after the gate, by groups */
+  for (int i = 0; i < T * M * D; i++)
+    v[i / (M * D)][i % (M * D)] *= (double)need(&c, "mixer.norm")[i % (M * D)];
   product(&c, "mixer.o", v, H, M * D, x);
   plus(c.in, x, y);
   equal(&c, y);

@@ -164,6 +164,18 @@ test_act(void)
     bench_tiles(&b, 1, 1, 4);
     bench_close(&b);
   }
+  bench t = bench_open(NMB_OP_ACT, 1, T, 0);
+  const float *x = bench_in(&t, NMB_ROLE_ACT, DIMS(T, N));
+  const float *y = bench_out(&t, NMB_DT_F32, DIMS(T, N));
+  bench_attr(&t, NMB_SYM("fn", "tanh"));
+  bench_attr(&t, NMB_REAL("scale", 2));
+  bench_attr(&t, NMB_REAL("shift", 0.5));
+  bench_attr(&t, NMB_REAL("low", -0.25));
+  bench_attr(&t, NMB_REAL("high", 1));
+  bench_run(&t);
+  for (int i = 0; i < T * N; i++)
+    NEAR(y[i], fmin(fmax(2.5 - 4 / (exp(2 * (double)x[i]) + 1), -0.25), 1), 2e-6);
+  bench_close(&t);
   bench b = bench_open(NMB_OP_ACT, 1, T, 0);
   bench_in(&b, NMB_ROLE_ACT, DIMS(T, N));
   bench_out(&b, NMB_DT_F32, DIMS(T, N));

@@ -2,6 +2,7 @@
 /* State mixers: a program with a convolution and a scan, compiled for several
  * machines and counted by hand, and then broken in one place at a time. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/plugin.h"
@@ -148,7 +149,7 @@ test_verifier(void)
   broken("%a, %dt, %dt", "%d, %k", "elements of dt");
   broken("state %ss", "weight %ss", "role of the state");
   broken("kind=l2", "kind=l1", "unknown kind l1");
-  broken("norm(%k)", "norm(%k, %a)", "inputs of an L2 norm");
+  broken("norm(%k)", "norm(%k, %a)", "inputs of a norm without a weight");
   broken("weight %d : bf16[4,1]", "weight %d : bf16[2,1]", "the second input");
 }
 
@@ -183,6 +184,66 @@ test_totals(void)
   nmb__run_close(run);
 }
 
-UNIT_MAIN("mixers", {"parameters and states of published models", test_totals},
+/* The first op of the graph whose kind of attribute and function are those. */
+static const nmb_op *
+first_op(const nmb_prog *p, nmb_opcode code, const char *weight)
+{
+  for (int i = 0; i < p->nop; i++) {
+    const nmb_op *o = &p->op[i];
+    const char *name = o->nin > 1 ? p->tensor[o->in[1]].name : "";
+    if (o->code == code && (!*weight ? o->nin == 1 : !strcmp(name, weight)))
+      return o;
+  }
+  return NULL;
+}
+
+/* What classes of the families' own code have beside the layers' epsilon; bounds of a step
+ * are those of the file. */
+static void
+test_numbers(void)
+{
+  static const nmb__routing_spec routing = {"uniform", 1, 1};
+  static const char bounded[] =
+      "{\"model_type\":\"mamba2\",\"hidden_size\":32,\"num_heads\":8,\"head_dim\":8,"
+      "\"n_groups\":2,\"state_size\":8,\"num_hidden_layers\":1,\"vocab_size\":64,"
+      "\"time_step_limit\":[0.001,0.25]}";
+  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
+  static const struct {
+    const char *model, *weight;
+    nmb_opcode code;
+    const char *key;
+    double value;
+  } rows[] = {
+      {"falcon_mamba", "", NMB_OP_NORM, "eps", 1e-6}, /* FalconMambaConfig.mixer_rms_eps */
+      {"falcon_mamba", "attn.norm", NMB_OP_NORM, "eps", 1e-5},
+      {"minimax_text_01", "mixer.norm", NMB_OP_NORM, "eps", 1e-6}, /* of MiniMaxRMSNorm */
+      {"kimi_k3", "attn.q_down_norm", NMB_OP_NORM, "eps", 1e-6}, /* of KimiRMSNorm */
+      {"kimi_k3", "attn.norm", NMB_OP_NORM, "eps", 1e-5},
+      {NULL, "", NMB_OP_ACT, "low", 0.001},
+      {NULL, "", NMB_OP_ACT, "high", 0.25},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    nmb_run *run = nmb__run_open(stderr);
+    const nmb__arch *a;
+    nmb_prog *p;
+    const nmb_status s =
+        rows[i].model
+            ? nmb__arch_load(
+                  run, nmb_format(run, "%s/tests/data/tiny/%s.json", top, rows[i].model), &a)
+            : nmb__arch_parse(run, "bounded", "bounded", bounded, sizeof bounded - 1, &a);
+    CU_ASSERT_EQUAL_FATAL(s, NMB_OK);
+    CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, (nmb_step_spec){NMB_DECODE, 1, 1, 4},
+                                           &routing, &p),
+                          NMB_OK);
+    const nmb_op *o = first_op(p, rows[i].code, rows[i].weight);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+    CU_ASSERT_DOUBLE_EQUAL(nmb_op_real(o, rows[i].key, 0), rows[i].value, 0);
+    nmb_prog_free(p);
+    nmb__run_close(run);
+  }
+}
+
+UNIT_MAIN("mixers", {"epsilons and bounds of the families' own code", test_numbers},
+          {"parameters and states of published models", test_totals},
           {"convolution and scan on all kinds of machines", test_machines},
           {"broken programs are found out", test_verifier})
