@@ -323,18 +323,20 @@ attention_operands(walker *k, nmb_insn *in, const opinfo *o)
          cache_part(k, in, o, 0, o->s.k, 0, o->s.n) && token_heads(k, in, o, 2, nk);
 }
 
-/* The row of `table` for each of the rows of the tile, wherever they are. */
+/* The row of `table` for each of the rows of the tile, wherever they are: counted as if
+ * each token of the step had another, as far as there are rows. */
 static bool
 table_rows(walker *k, nmb_insn *in, const opinfo *o, int i)
 {
   const nmb_tile *t = &in->tile;
   const nmb_tensor *x = &k->p->tensor[o->op->in[i]];
   const int64_t rows = x->dim[0], n = x->dim[1], m = t->m1 - t->m0;
+  const int64_t r1 = t->m1 < rows ? t->m1 : rows, r0 = r1 > m ? r1 - m : 0;
   nmb_operand *w = operand(k, in, o->op->in[i], false, false);
   if (k->region)
     k->region[in->nopnd - 1] =
-        (nmb__region){o->op->in[i], i, n, 0, m < rows ? m : rows, 0, n};
-  return nmb__rect(k->p, o->op->in[i], n, 0, m < rows ? m : rows, 0, n, w);
+        (nmb__region){o->op->in[i], i, n, r0, r1, 0, n};
+  return nmb__rect(k->p, o->op->in[i], n, r0, r1, 0, n, w);
 }
 
 /* Ops over rows and columns of alike values. */

@@ -19,7 +19,7 @@
  *
  * Bytes.  Weights are touched in one run of the rows that a tile needs, scales
  * included; values in rows.  Rows at places that only the data knows (embed, combine)
- * count in number, from the start.
+ * count in number, as if each token had another.
  *
  * Caches.  kvappend writes each memory where an engine that reads the cache keeps it:
  * its own memories by an EXEC, others by a COPY over the link, which writes the new
