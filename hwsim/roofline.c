@@ -44,6 +44,8 @@
     "of the usable bandwidth, for softmax")                                              \
   X(ACT, "act-fraction", "ratio", "1", "1", "0.01..1",                                   \
     "of the usable bandwidth, for pointwise functions")                                  \
+  X(BATCHED, "batched-fraction", "ratio", "1", "1", "0.01..1",                           \
+    "likewise, for products with a matrix for each of a batch")                          \
   X(L_MAC, "launch-matrix", "time", "s", "0", "0..", "more than launch, for products")   \
   X(L_NORM, "launch-norm", "time", "s", "0", "0..", "likewise, for norm")                \
   X(L_ACT, "launch-act", "time", "s", "0", "0..", "likewise, for pointwise functions")   \
@@ -165,6 +167,10 @@ fraction(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in)
   const double all = e->param[P_MEMORY].value;
   switch (p->op[in->op].code) {
   case NMB_OP_SOFTMAX: return all * e->param[P_SOFTMAX].value;
+  case NMB_OP_HLINEAR:
+  case NMB_OP_QK:
+  case NMB_OP_PV: /* one vector for each matrix is another kernel */
+    return in->tile.m1 - in->tile.m0 > 1 ? all * e->param[P_BATCHED].value : all;
   case NMB_OP_ACT:
   case NMB_OP_GLU: return all * e->param[P_ACT].value;
   default: return all;
