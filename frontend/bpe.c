@@ -26,6 +26,31 @@ static const struct {
                "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
                "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}|"
                " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {"deepseek-llm", "[\\r\\n]"},
+    {"deepseek-llm", "\\s?\\p{L}+"},
+    {"deepseek-llm", "\\s?\\p{P}+"},
+    {"deepseek-llm", "\\s+$"},
+    {"deepseek-llm", "\\p{N}+"},
+    {"deepseek-coder", "[\\r\\n]"},
+    {"deepseek-coder", "\\s?\\p{L}+"},
+    {"deepseek-coder", "\\s?\\p{P}+"},
+    {"deepseek-coder", "[\\x{4e00}-\\x{9fa5}\\x{0800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"},
+    {"deepseek-coder", "\\p{N}"},
+    {"deepseek-v3", "\\p{N}{1,3}"},
+    {"deepseek-v3", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"},
+    {"deepseek-v3", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+                    "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
+                    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {"tekken", "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
+               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
+               "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
+               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
+               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+    {"falcon", "[\\p{P}\\$\\+<=>\\^~\\|`]+"},
+    {"falcon", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+               "\\s+(?!\\S)|\\s+"},
+    {"falcon", "[0-9][0-9][0-9]"},
+    {"bloom", " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{0964}\\x{06d4}\\x{060c})]+"},
     {"starcoder", "\\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
                   " ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"}};
 static const char *const alike[][2] = {{"", "gpt-2"},
@@ -40,6 +65,22 @@ static const char *const alike[][2] = {{"", "gpt-2"},
                                        {"smaug-bpe", "llama-bpe"},
                                        {"dbrx", "llama-bpe"},
                                        {"glm4", "llama-bpe"},
+                                       {"falcon-h1", "llama-bpe"},
+                                       {"pixtral", "llama-bpe"},
+                                       {"lfm2", "llama-bpe"},
+                                       {"chatglm-bpe", "llama-bpe"},
+                                       {"gpt-neox", "gpt-2"},
+                                       {"jais", "gpt-2"},
+                                       {"roberta-bpe", "gpt-2"},
+                                       {"exaone", "gpt-2"},
+                                       {"minerva-7b", "gpt-2"},
+                                       {"bloom", "bloom"},
+                                       {"gpt3-finnish", "bloom"},
+                                       {"megrez", "qwen2"},
+                                       {"hunyuan", "qwen2"},
+                                       {"exaone4", "llama-bpe"},
+                                       {"granite-docling", "starcoder"},
+                                       {"deepseek-r1", "deepseek-v3"},
                                        {"qwen35", "qwen2"},
                                        {"deepseek-r1-qwen", "qwen2"},
                                        {"stablelm2", "qwen2"},
@@ -49,24 +90,44 @@ static const char *const alike[][2] = {{"", "gpt-2"},
                                        {"smollm", "starcoder"},
                                        {"codeshell", "starcoder"}};
 
-static nmb_status
-expression(nmb_run *run, const char *pre, const char **out)
+bool
+nmb__bpe_alike(const char *pre, const char *name)
 {
-  const size_t n = sizeof words / sizeof *words;
-  const char *names[sizeof words / sizeof *words];
+  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
+    if (!strcmp(alike[i][0], pre) && !strcmp(alike[i][1], name))
+      return true;
+  return !strcmp(pre, name);
+}
+
+const char *
+nmb__bpe_gpt2(void)
+{
+  return words[0].expr;
+}
+
+/* The expressions of a vocabulary, one after another. */
+static nmb_status
+expressions(nmb_run *run, const nmb__vocab *v, const char **out, int *n)
+{
+  const size_t rows = sizeof words / sizeof *words;
+  const char *names[sizeof words / sizeof *words], *pre = v->pre;
+  *n = v->nexpr;
+  memcpy(out, v->expr, sizeof v->expr);
+  if (v->nexpr || !pre)
+    return NMB_OK;
   for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
     if (!strcmp(alike[i][0], pre))
       pre = alike[i][1];
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; i < rows; i++) {
     names[i] = words[i].name;
-    if (!strcmp(words[i].name, pre)) {
-      *out = words[i].expr;
-      return NMB_OK;
-    }
+    if (!strcmp(words[i].name, pre))
+      out[(*n)++] = words[i].expr;
   }
+  if (*n)
+    return NMB_OK;
   return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
                   "tokenizer.ggml.pre '%s' is not supported%s", pre,
-                  nmb__hint(run, pre, names, (int)n));
+                  nmb__hint(run, pre, names, (int)rows));
 }
 
 /* ------------------------------------------------------------ bytes as text */
@@ -135,9 +196,8 @@ merge_find(const nmb__vocab *v, int32_t left, int32_t right)
   return lo < v->nmerge && m->left == left && m->right == right ? m : NULL;
 }
 
-/* ids[0, n) are the bytes of a word. */
-static int64_t
-word_merge(const nmb__vocab *v, int32_t *ids, int64_t n)
+int64_t
+nmb__bpe_merge(const nmb__vocab *v, int32_t *ids, int64_t n)
 {
   for (;;) {
     const nmb__merge *best = NULL;
@@ -157,12 +217,31 @@ word_merge(const nmb__vocab *v, int32_t *ids, int64_t n)
   }
 }
 
+/* The token that is all of the word; -1: there is none. */
+static int32_t
+whole_word(nmb_run *run, const nmb__vocab *v, const char *s, size_t n)
+{
+  char *t = NMB_NEW(run, char, 2 * n + 1);
+  size_t m = 0;
+  for (size_t i = 0; i < n; i++)
+    m += utf8(point_of((unsigned char)s[i]), t + m);
+  return nmb__vocab_find(v, t, m);
+}
+
 static nmb_status
 word_add(nmb_run *run, const nmb__vocab *v, const char *s, size_t n, int32_t *ids,
          int64_t *count)
 {
   int32_t *out = ids + *count;
   int64_t m = 0;
+  if (v->whole) {
+    const int32_t id = whole_word(run, v, s, n);
+    if (id >= 0) {
+      out[0] = id;
+      ++*count;
+      return NMB_OK;
+    }
+  }
   for (size_t i = 0; i < n; i++) {
     char c[2];
     const size_t k = utf8(point_of((unsigned char)s[i]), c);
@@ -173,39 +252,57 @@ word_add(nmb_run *run, const nmb__vocab *v, const char *s, size_t n, int32_t *id
                       (unsigned)(unsigned char)s[i]);
     out[m++] = id < 0 ? v->unknown : id;
   }
-  *count += word_merge(v, out, m);
+  *count += nmb__bpe_merge(v, out, m);
   return NMB_OK;
 }
 
-/* The end of the word at `at`: where the expression ends it. */
-static size_t
-word_end(const pcre2_code *re, pcre2_match_data *md, const char *text, size_t len,
-         size_t at)
+/* ---------------------------------------------------------------------- cuts */
+/* Marks in end[] where words end: at both ends of what the expression finds in each of
+ * the words so far. */
+static nmb_status
+cut(nmb_run *run, const char *expr, const char *text, size_t len, bool *end)
 {
-  const int r = pcre2_match(re, (PCRE2_SPTR)text, len, at, PCRE2_ANCHORED, md, NULL);
-  const size_t end = r > 0 ? pcre2_get_ovector_pointer(md)[1] : at;
-  return end > at ? end : at + 1;
+  int err;
+  size_t where;
+  pcre2_code *re =
+      pcre2_compile((PCRE2_SPTR)expr, PCRE2_ZERO_TERMINATED,
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &err, &where, NULL);
+  if (!re)
+    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
+                    "the vocabulary's expression '%.60s' is not understood at %zu", expr,
+                    where);
+  pcre2_match_data *md = pcre2_match_data_create(2, NULL);
+  for (size_t from = 0, to; from < len; from = to) {
+    for (to = from + 1; to < len && !end[to]; to++)
+      ;
+    for (size_t at = from; at < to;) {
+      const int r = pcre2_match(re, (PCRE2_SPTR)text + from, to - from, at - from, 0, md, NULL);
+      const size_t *o = pcre2_get_ovector_pointer(md);
+      if (r <= 0)
+        break;
+      end[from + o[0]] = end[from + o[1]] = true;
+      at = from + o[1] + (o[1] == o[0]);
+    }
+  }
+  pcre2_match_data_free(md);
+  pcre2_code_free(re);
+  return NMB_OK;
 }
 
 nmb_status
 nmb__bpe_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t len,
                 int32_t *ids, int64_t *n)
 {
-  const char *expr;
-  int err;
-  size_t where;
-  NMB_TRY(expression(run, v->pre, &expr));
-  pcre2_code *re =
-      pcre2_compile((PCRE2_SPTR)expr, PCRE2_ZERO_TERMINATED,
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &err, &where, NULL);
-  pcre2_match_data *md = pcre2_match_data_create(2, NULL);
-  nmb_status s = NMB_OK;
-  for (size_t at = 0; s == NMB_OK && at < len;) {
-    const size_t end = word_end(re, md, text, len, at);
-    s = word_add(run, v, text + at, end - at, ids, n);
-    at = end;
+  const char *expr[NMB__MOST_CUTS];
+  int nexpr;
+  bool *end = NMB_NEW(run, bool, len + 1);
+  NMB_TRY(expressions(run, v, expr, &nexpr));
+  for (int i = 0; i < nexpr; i++)
+    NMB_TRY(cut(run, expr[i], text, len, end));
+  for (size_t at = 0, to; at < len; at = to) {
+    for (to = at + 1; to < len && !end[to]; to++)
+      ;
+    NMB_TRY(word_add(run, v, text + at, to - at, ids, n));
   }
-  pcre2_match_data_free(md);
-  pcre2_code_free(re);
-  return s;
+  return NMB_OK;
 }

@@ -11,4 +11,4 @@ libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storag
   frontend/source.h frontend/source.c frontend/gguf.def frontend/ggufarch.c \
   frontend/wnames.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
   frontend/infer.h frontend/infer.c
-libnmbench_la_SOURCES += frontend/token.h frontend/vocab.c frontend/bpe.c
+libnmbench_la_SOURCES += frontend/token.h frontend/vocab.c frontend/bpe.c frontend/tokjson.c

@@ -9,7 +9,9 @@
 typedef enum nmb__vocab_kind {
   NMB__VOCAB_SPM,  /* merges by score; bytes for what is unknown */
   NMB__VOCAB_BPE,  /* merges by rank, over the bytes of words */
-  NMB__VOCAB_BYTES /* ids are bytes */
+  NMB__VOCAB_CHARS,   /* merges by rank, over the characters of the whole text */
+  NMB__VOCAB_UNIGRAM, /* the pieces whose scores add up to most */
+  NMB__VOCAB_BYTES    /* ids are bytes */
 } nmb__vocab_kind;
 
 enum {
@@ -33,6 +35,8 @@ typedef struct nmb__merge {
   int32_t rank, made;
 } nmb__merge;
 
+enum { NMB__MOST_CUTS = 8 };
+
 typedef struct nmb__vocab {
   nmb__vocab_kind kind;
   int n;
@@ -41,13 +45,18 @@ typedef struct nmb__vocab {
   int32_t bytes[256]; /* id of each byte; -1: none */
   int nmerge;
   nmb__merge *merge;
-  const char *pre;           /* BPE: how text is cut into words */
+  const char *pre;           /* BPE: how text is cut into words, by name */
+  int nexpr;                 /* or by expressions, one after another */
+  const char *expr[NMB__MOST_CUTS];
+  bool whole;                /* a word that is a token is not merged from its parts */
+  int nspecial;              /* tokens that are found in text before it is cut */
+  int32_t *special;          /* the longest first */
   int32_t bos, eos, unknown; /* -1: none */
   bool add_bos, add_space;
 } nmb__vocab;
 
-/* path: (optional) a tokenizer.bin of llama2.c, or a GGUF file; NULL: the vocabulary of
- * the weight file itself, else one of tokenizer.bin and tok512.bin beside it.  size: rows
+/* path: (optional) a tokenizer.bin of llama2.c, a tokenizer.json, or a GGUF file; NULL: the vocabulary of
+ * the weight file itself, else tokenizer.json, tokenizer.bin or tok512.bin beside it.  size: rows
  * of the embedding table, which the vocabulary may not exceed. */
 NMB_API nmb_status nmb__vocab_open(nmb_run *, const nmb__wfile *, const char *path,
                                    int64_t size, nmb__vocab **out);
@@ -57,6 +66,21 @@ NMB_API nmb_status nmb__vocab_encode(nmb_run *, const nmb__vocab *, const char *
 /* What is printed for `id` after `before` (-1: it is the first); not ended by a NUL. */
 NMB_API const char *nmb__vocab_text(nmb_run *, const nmb__vocab *, int32_t before,
                                     int32_t id, size_t *n);
+
+/* For the readers: U+2581 as a space; the indices of a filled table; "left right". */
+NMB_API nmb__piece_text nmb__vocab_spaced(nmb_run *, const char *s, size_t n);
+NMB_API void nmb__vocab_index(nmb_run *, nmb__vocab *);
+NMB_API void nmb__vocab_merge_add(nmb_run *, nmb__vocab *, const char *left, size_t l,
+                                  const char *right, size_t r, int32_t rank);
+NMB_API void nmb__vocab_merges_sort(nmb__vocab *);
+NMB_API nmb_status nmb__tokenizer_json(nmb_run *, const char *path, int64_t size,
+                                       nmb__vocab *);
+/* The expression that GPT-2 cuts text by. */
+NMB_API const char *nmb__bpe_gpt2(void);
+/* Is the way of cutting called `pre` that called `name`? */
+NMB_API bool nmb__bpe_alike(const char *pre, const char *name);
+/* Merges ids[0, n) by rank; how many are left. */
+NMB_API int64_t nmb__bpe_merge(const nmb__vocab *, int32_t *ids, int64_t n);
 
 /* For vocab.c: id of a text, -1 if there is none. */
 NMB_API int32_t nmb__vocab_find(const nmb__vocab *, const char *s, size_t n);

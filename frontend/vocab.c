@@ -63,8 +63,33 @@ byte_of(const nmb__piece_text *p)
   return *end ? -1 : (int)b;
 }
 
+static int
+length_order(const void *a, const void *b)
+{
+  const entry *x = a, *y = b;
+  if (x->p->n != y->p->n)
+    return x->p->n > y->p->n ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Control tokens and a user's own; e: room for all. */
 static void
-index_make(nmb_run *run, nmb__vocab *v)
+specials_find(nmb_run *run, nmb__vocab *v, entry *e)
+{
+  v->special = NMB_NEW(run, int32_t, v->n + 1);
+  for (int32_t i = 0; i < v->n; i++) {
+    const nmb__piece_text *p = &v->piece[i];
+    if ((p->type == NMB__TOKEN_CONTROL || p->type == NMB__TOKEN_USER) && p->n > 1)
+      e[v->nspecial++] = (entry){p, i};
+  }
+  if (v->nspecial)
+    qsort(e, (size_t)v->nspecial, sizeof *e, length_order);
+  for (int i = 0; i < v->nspecial; i++)
+    v->special[i] = e[i].id;
+}
+
+void
+nmb__vocab_index(nmb_run *run, nmb__vocab *v)
 {
   entry *e = NMB_NEW(run, entry, v->n + 1);
   v->sorted = NMB_NEW(run, int32_t, v->n + 1);
@@ -82,6 +107,7 @@ index_make(nmb_run *run, nmb__vocab *v)
     qsort(e, (size_t)v->n, sizeof *e, entry_order);
   for (int i = 0; i < v->n; i++)
     v->sorted[i] = e[i].id;
+  specials_find(run, v, e);
 }
 
 /* ------------------------------------------------------------ tokenizer.bin */
@@ -119,8 +145,8 @@ bin_read(nmb_run *run, const char *path, int64_t size, nmb__vocab *v)
 
 /* ------------------------------------------------------------------- GGUF */
 /* U+2581 stands for a space. */
-static nmb__piece_text
-spaced(nmb_run *run, const char *s, size_t n)
+nmb__piece_text
+nmb__vocab_spaced(nmb_run *run, const char *s, size_t n)
 {
   char *out = NMB_NEW(run, char, n + 1);
   size_t m = 0;
@@ -175,7 +201,33 @@ merge_order(const void *a, const void *b)
   return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* "left right" per merge; those of unknown texts can never happen. */
+void
+nmb__vocab_merges_sort(nmb__vocab *v)
+{
+  if (v->nmerge)
+    qsort(v->merge, (size_t)v->nmerge, sizeof *v->merge, merge_order);
+}
+
+/* Those of unknown texts can never happen. */
+void
+nmb__vocab_merge_add(nmb_run *run, nmb__vocab *v, const char *left, size_t l,
+                     const char *right, size_t r, int32_t rank)
+{
+  char *both = NMB_NEW(run, char, l + r + 1);
+  memcpy(both, left, l);
+  memcpy(both + l, right, r);
+  nmb__piece_text t[3] = {{left, l, 0, 0}, {right, r, 0, 0}, {both, l + r, 0, 0}};
+  int32_t id[3];
+  for (int i = 0; i < 3; i++) {
+    if (v->kind != NMB__VOCAB_BPE)
+      t[i] = nmb__vocab_spaced(run, t[i].s, t[i].n);
+    id[i] = nmb__vocab_find(v, t[i].s, t[i].n);
+  }
+  if (id[0] >= 0 && id[1] >= 0 && id[2] >= 0)
+    v->merge[v->nmerge++] = (nmb__merge){id[0], id[1], rank, id[2]};
+}
+
+/* "left right" per merge. */
 static nmb_status
 merges_read(nmb_run *run, const nmb__wfile *w, nmb__vocab *v)
 {
@@ -191,18 +243,10 @@ merges_read(nmb_run *run, const nmb__wfile *w, nmb__vocab *v)
         t[i].n ? memchr(t[i].s + 1, ' ', t[i].n - 1) : NULL; /* a part is not empty */
     if (!space)
       continue;
-    const size_t l = (size_t)(space - t[i].s), r = t[i].n - l - 1;
-    char *both = NMB_NEW(run, char, l + r + 1);
-    memcpy(both, t[i].s, l);
-    memcpy(both + l, space + 1, r);
-    const nmb__merge one = {nmb__vocab_find(v, t[i].s, l),
-                            nmb__vocab_find(v, space + 1, r), (int32_t)i,
-                            nmb__vocab_find(v, both, l + r)};
-    if (one.left >= 0 && one.right >= 0 && one.made >= 0)
-      v->merge[v->nmerge++] = one;
+    const size_t l = (size_t)(space - t[i].s);
+    nmb__vocab_merge_add(run, v, t[i].s, l, space + 1, t[i].n - l - 1, (int32_t)i);
   }
-  if (v->nmerge)
-    qsort(v->merge, (size_t)v->nmerge, sizeof *v->merge, merge_order);
+  nmb__vocab_merges_sort(v);
   return NMB_OK;
 }
 
@@ -220,7 +264,7 @@ pieces_read(nmb_run *run, const nmb__wfile *w, int64_t size, nmb__vocab *v)
   v->n = (int)m->n;
   for (int i = 0; i < v->n; i++) {
     if (v->kind == NMB__VOCAB_SPM)
-      v->piece[i] = spaced(run, v->piece[i].s, v->piece[i].n);
+      v->piece[i] = nmb__vocab_spaced(run, v->piece[i].s, v->piece[i].n);
     if (score && score->kind == NMB__META_LIST)
       v->piece[i].score = (float)nmb__meta_number(score, (uint64_t)i);
     if (type && type->kind == NMB__META_LIST)
@@ -240,14 +284,16 @@ gguf_read(nmb_run *run, const nmb__wfile *w, int64_t size, nmb__vocab *v)
                     model);
   v->kind = spm ? NMB__VOCAB_SPM : NMB__VOCAB_BPE;
   NMB_TRY(pieces_read(run, w, size, v));
-  index_make(run, v);
+  nmb__vocab_index(run, v);
   if (!spm)
     NMB_TRY(merges_read(run, w, v));
   v->pre = nmb__meta_text(run, nmb__wfile_meta(w, "tokenizer.ggml.pre"));
   v->bos = special(w, v, "tokenizer.ggml.bos_token_id");
   v->eos = special(w, v, "tokenizer.ggml.eos_token_id");
   v->unknown = special(w, v, "tokenizer.ggml.unknown_token_id");
-  v->add_bos = meta_int(w, "tokenizer.ggml.add_bos_token", spm) && v->bos >= 0;
+  /* what llama.cpp (llama-vocab.cpp) takes for granted of these vocabularies */
+  v->whole = !spm && (nmb__bpe_alike(v->pre, "llama-bpe") || !strcmp(v->pre, "tekken"));
+  v->add_bos = meta_int(w, "tokenizer.ggml.add_bos_token", spm || v->whole) && v->bos >= 0;
   v->add_space = meta_int(w, "tokenizer.ggml.add_space_prefix", spm) != 0;
   return NMB_OK;
 }
@@ -256,10 +302,10 @@ gguf_read(nmb_run *run, const nmb__wfile *w, int64_t size, nmb__vocab *v)
 static const char *
 beside(nmb_run *run, const char *path)
 {
-  static const char *const names[] = {"tokenizer.bin", "tok512.bin"};
+  static const char *const names[] = {"tokenizer.json", "tokenizer.bin", "tok512.bin"};
   const char *slash = strrchr(path, '/');
   const bool folder = nmb__is_folder(path);
-  for (size_t i = 0; i < 2; i++) {
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *s = folder ? nmb_format(run, "%s/%s", path, names[i])
                     : slash
                         ? nmb_format(run, "%.*s/%s", (int)(slash - path), path, names[i])
@@ -271,10 +317,10 @@ beside(nmb_run *run, const char *path)
 }
 
 static bool
-is_gguf(const char *path)
+ends(const char *path, const char *with)
 {
-  const size_t n = strlen(path);
-  return n > 5 && !strcmp(path + n - 5, ".gguf");
+  const size_t n = strlen(path), m = strlen(with);
+  return n > m && !strcmp(path + n - m, with);
 }
 
 nmb_status
@@ -289,7 +335,7 @@ nmb__vocab_open(nmb_run *run, const nmb__wfile *w, const char *path, int64_t siz
     v->kind = NMB__VOCAB_BYTES;
     return NMB_OK;
   }
-  if (path && is_gguf(path)) { /* its texts are used after it is closed: kept open */
+  if (path && ends(path, ".gguf")) { /* its texts are used after it is closed: kept open */
     nmb__wfile *other;
     NMB_TRY(nmb__wfile_open(run, path, &other));
     return gguf_read(run, other, size, v);
@@ -299,10 +345,13 @@ nmb__vocab_open(nmb_run *run, const nmb__wfile *w, const char *path, int64_t siz
   const char *file = path ? path : beside(run, w->path);
   if (!file)
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){w->path, 0, 0},
-                    "the file has no vocabulary, and no tokenizer.bin is beside it: use "
+                    "the file has no vocabulary, and no tokenizer.json or tokenizer.bin is "
+                    "beside it: use "
                     "--tokenizer");
+  if (ends(file, ".json"))
+    return nmb__tokenizer_json(run, file, size, v);
   NMB_TRY(bin_read(run, file, size, v));
-  index_make(run, v);
+  nmb__vocab_index(run, v);
   return NMB_OK;
 }
 
@@ -382,6 +431,83 @@ merge_all(nmb_run *run, const nmb__vocab *v, int32_t *ids, int64_t first, int64_
   }
 }
 
+/* The pieces whose scores add up to most (arXiv:1804.10959); a character that is no piece
+ * costs more than any. */
+static void
+unigram(nmb_run *run, const nmb__vocab *v, const char *s, size_t len, int32_t *ids,
+        int64_t *n)
+{
+  double *best = NMB_NEW(run, double, len + 1);
+  size_t *from = NMB_NEW(run, size_t, len + 1), longest = 1;
+  double least = 0;
+  for (int i = 0; i < v->n; i++) {
+    longest = v->piece[i].n > longest ? v->piece[i].n : longest;
+    least = (double)v->piece[i].score < least ? (double)v->piece[i].score : least;
+  }
+  for (size_t i = 1; i <= len; i++)
+    best[i] = -1e300;
+  for (size_t i = 0; i < len; i++) {
+    const size_t c = character(s + i, len - i);
+    for (size_t m = 1; m <= longest && m <= len - i && best[i] > -1e300; m++) {
+      const int32_t id = nmb__vocab_find(v, s + i, m);
+      const bool is = id >= 0 && v->piece[id].type == NMB__TOKEN_NORMAL;
+      const double sum =
+          best[i] + (is ? (double)v->piece[id].score : least - 10 * (double)(m == c));
+      if ((is || m == c) && sum > best[i + m]) {
+        best[i + m] = sum;
+        from[i + m] = i;
+      }
+    }
+  }
+  size_t *cut = NMB_NEW(run, size_t, len + 1), k = 0;
+  for (size_t i = len; i > 0; i = from[i])
+    cut[k++] = i;
+  for (size_t at = 0; k-- > 0; at = cut[k])
+    character_add(v, s + at, cut[k] - at, ids, n);
+}
+
+/* Text without special tokens; begin: it is the first. */
+static nmb_status
+stretch_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t len, bool begin,
+               int32_t *out, int64_t *n)
+{
+  const int64_t first = *n;
+  const bool space = v->add_space && len && begin;
+  if (v->kind == NMB__VOCAB_BPE || v->kind == NMB__VOCAB_UNIGRAM) {
+    const bool twice = v->kind == NMB__VOCAB_BPE && *text == ' ';
+    if (space && !twice)
+      text = nmb_format(run, " %.*s", (int)len++, text);
+    if (v->kind == NMB__VOCAB_BPE)
+      return nmb__bpe_encode(run, v, text, len, out, n);
+    unigram(run, v, text, len, out, n);
+    return NMB_OK;
+  }
+  if (space)
+    character_add(v, " ", 1, out, n);
+  for (size_t i = 0; i < len;) {
+    const size_t m = character(text + i, len - i);
+    character_add(v, text + i, m, out, n);
+    i += m;
+  }
+  if (v->kind == NMB__VOCAB_CHARS)
+    *n = first + nmb__bpe_merge(v, out + first, *n - first);
+  else
+    merge_all(run, v, out, first, n);
+  return NMB_OK;
+}
+
+/* The special token that the text begins with; -1: none. */
+static int32_t
+special_at(const nmb__vocab *v, const char *s, size_t n)
+{
+  for (int i = 0; i < v->nspecial; i++) {
+    const nmb__piece_text *p = &v->piece[v->special[i]];
+    if (p->n <= n && *p->s == *s && !memcmp(p->s, s, p->n))
+      return v->special[i];
+  }
+  return -1;
+}
+
 nmb_status
 nmb__vocab_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t len,
                   int32_t **ids, int64_t *n)
@@ -391,23 +517,22 @@ nmb__vocab_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t le
   *n = 0;
   if (v->add_bos)
     out[(*n)++] = v->bos;
-  if (v->kind == NMB__VOCAB_BPE)
-    return nmb__bpe_encode(run, v, text, len, out, n);
   if (v->kind == NMB__VOCAB_BYTES) {
     for (size_t i = 0; i < len; i++)
       out[(*n)++] = (unsigned char)text[i];
     return NMB_OK;
   }
-  const int64_t first = *n;
-  if (v->add_space && len)
-    character_add(v, " ", 1, out, n);
-  for (size_t i = 0; i < len;) {
-    const size_t m = character(text + i, len - i);
-    character_add(v, text + i, m, out, n);
-    i += m;
+  size_t from = 0;
+  for (size_t i = 0; i < len; i++) {
+    const int32_t id = special_at(v, text + i, len - i);
+    if (id < 0)
+      continue;
+    NMB_TRY(stretch_encode(run, v, text + from, i - from, !from, out, n));
+    out[(*n)++] = id;
+    from = i + v->piece[id].n;
+    i = from - 1;
   }
-  merge_all(run, v, out, first, n);
-  return NMB_OK;
+  return stretch_encode(run, v, text + from, len - from, !from, out, n);
 }
 
 /* -------------------------------------------------------------------- decode */
@@ -431,7 +556,7 @@ nmb__vocab_text(nmb_run *run, const nmb__vocab *v, int32_t before, int32_t id, s
   if (id < 0 || id >= v->n || v->piece[id].type == NMB__TOKEN_CONTROL)
     return "";
   const nmb__piece_text *p = &v->piece[id];
-  if (p->type == NMB__TOKEN_BYTE && v->kind == NMB__VOCAB_SPM) {
+  if (p->type == NMB__TOKEN_BYTE && v->kind != NMB__VOCAB_BPE) {
     *n = 1;
     return &bytes[byte_of(p)];
   }

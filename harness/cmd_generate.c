@@ -288,7 +288,7 @@ static const nmb__flag flags[] = {
     {"seed", 0, "N", "int", "1", "of sampling, routing and passes"},
     {"ignore-eos", 0, NULL, NULL, NULL, "go on after the end of a text"},
     {"tokenizer", 0, "FILE", "file", NULL,
-     "a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
+     "a tokenizer.json, a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
     {"machine", 0, "NAME", "machine", NULL,
      "compile for it, and execute the code out of its memories"},
     {"pipeline", 0, "TEXT", "pass", NULL, "passes that compile for the machine"},
@@ -305,7 +305,7 @@ const nmb__command nmb__cmd_generate = {
         "Runs the model in a weight file (see logits) through the reference evaluation, "
         "token by token: greedy, or seeded sampling. The text stops at the end that the "
         "vocabulary knows.\n\n"
-        "The vocabulary is that of the GGUF file, else tokenizer.bin or tok512.bin "
+        "The vocabulary is that of the GGUF file, else tokenizer.json, tokenizer.bin or tok512.bin "
         "beside "
         "it. With a machine, every step is compiled (without --pipeline by a plain one) "
         "and "

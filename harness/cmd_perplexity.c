@@ -143,7 +143,7 @@ static const nmb__flag flags[] = {
     {"bos", 0, "ID", "int", "1", "where the vocabulary does not say it"},
     {"chunk", 0, "N", "int", "255", "tokens that are predicted together"},
     {"tokenizer", 0, "FILE", "file", NULL,
-     "a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
+     "a tokenizer.json, a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
     {"machine", 0, "NAME", "machine", NULL,
      "compile for it, and execute the code out of its simulated memories"},
     {"pipeline", 'p', "TEXT", "pass", NULL, "passes that compile for the machine"},

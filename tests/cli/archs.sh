@@ -7,4 +7,6 @@
 mkdir -p "$tmp/gguf" "$tmp/stored"
 PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/archs.py" "$nmbench" "$tmp/gguf" || fail "logits differ"
 PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/stored.py" "$nmbench" "$tmp/stored" || fail "logits differ"
+mkdir -p "$tmp/tokens"
+PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/tokens.py" "$nmbench" "$tmp/tokens" || fail "tokens differ"
 exit $bad

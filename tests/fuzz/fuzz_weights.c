@@ -47,6 +47,24 @@ read_all(nmb_run *run, const nmb__wfile *w)
   }
 }
 
+/* A tokenizer.json, and a text through it. */
+static void
+tokenizer(nmb_run *run, const char *path)
+{
+  nmb__vocab v = {.bos = -1, .eos = -1, .unknown = -1};
+  int32_t *ids;
+  int64_t n;
+  size_t len;
+  if (nmb__tokenizer_json(run, path, 64, &v) != NMB_OK) {
+    if (!*nmb_error_text(run))
+      die("a vocabulary is refused without a text", run);
+    return;
+  }
+  if (nmb__vocab_encode(run, &v, "ab<s> ba 12", 11, &ids, &n) == NMB_OK)
+    for (int64_t i = 0; i < n; i++)
+      (void)nmb__vocab_text(run, &v, i ? ids[i - 1] : -1, ids[i], &len);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -58,6 +76,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!f || fwrite(data, 1, size, f) != size)
     die("cannot write", run);
   fclose(f);
+  if (size && *data == '{')
+    tokenizer(run, path);
   if (nmb__wfile_open(run, path, &w) == NMB_OK) {
     nmb__wmodel m = {.file = w, .layout = {.method = ""}};
     int32_t *ids;
@@ -238,6 +258,22 @@ rwkv_make(bytes *f)
   }
 }
 
+static void
+tokenizer_make(bytes *f)
+{
+  static const char text[] =
+      "{\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"special\":true}],"
+      "\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"_\"},"
+      "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+      "\"pattern\":{\"Regex\":\"(?i:a)|\\\\p{N}{1,3}\"},\"behavior\":\"Isolated\"},"
+      "{\"type\":\"ByteLevel\",\"use_regex\":true}]},"
+      "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
+      "{\"id\":\"<s>\"}}]},\"model\":{\"type\":\"BPE\",\"unk_token\":\"a\",\"vocab\":"
+      "{\"a\":0,\"b\":1,\"ab\":2,\"1\":3},\"merges\":[\"a b\",[\"b\",\"a\"]]}}";
+  memcpy(f->b, text, sizeof text - 1);
+  f->n = sizeof text - 1;
+}
+
 /* --------------------------------------------------------------- mutations */
 static void
 mutate(nmb_run *rng, bytes *f)
@@ -263,16 +299,17 @@ mutate(nmb_run *rng, bytes *f)
 static void
 fuzz(uint64_t seed)
 {
-  void (*const make[])(bytes *) = {gguf_make, safetensors_make, llama2_make, rwkv_make};
+  void (*const make[])(bytes *) = {gguf_make, safetensors_make, llama2_make, rwkv_make,
+                                  tokenizer_make};
   nmb_run *rng = nmb__run_open(NULL);
   nmb__run_seed(rng, seed);
   const clock_t end = clock() + 2 * CLOCKS_PER_SEC;
   bytes *f = NMB_NEW(rng, bytes, 1);
   long tries = 0;
-  for (; tries < 8 || clock() < end; tries++) {
+  for (; tries < 10 || clock() < end; tries++) {
     memset(f, 0, sizeof *f);
-    make[tries % 4](f);
-    if (tries >= 4)
+    make[tries % 5](f);
+    if (tries >= 5)
       mutate(rng, f);
     LLVMFuzzerTestOneInput(f->b, f->n);
   }
