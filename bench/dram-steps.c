@@ -10,7 +10,8 @@
 
 #include "base/run.h"
 
-enum { STEPS = 4000000 };
+/* The best of some rounds counts: other work on the machine can only slow one down. */
+enum { STEPS = 2000000, ROUNDS = 4 };
 
 static double
 seconds(void)
@@ -39,15 +40,20 @@ steps(nmb_run *run, const char *kind, int reuse, nmb_dram_refresh refresh)
     exit(1);
   const nmb_id rd = nmb_dram_command(d, "RD"), wr = nmb_dram_command(d, "WR");
   const uint32_t banks = (uint32_t)nmb_dram_get(d)->banks;
-  uint32_t x = 1;
-  const double t = seconds();
-  for (int i = 0; i < STEPS; i++) {
-    x = x * 1664525u + 1013904223u;
-    nmb_dramch_step(ch, x >> 31 ? wr : rd, (int)((x >> 8) % banks),
-                    i / (reuse * (int)banks), 0);
+  double best = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    uint32_t x = 1;
+    nmb_dramch_reset(ch);
+    const double t = seconds();
+    for (int i = 0; i < STEPS; i++) {
+      x = x * 1664525u + 1013904223u;
+      nmb_dramch_step(ch, x >> 31 ? wr : rd, (int)((x >> 8) % banks),
+                      i / (reuse * (int)banks), 0);
+    }
+    const double rate = (double)total(d, ch) / (seconds() - t) * 1e-6;
+    best = rate > best ? rate : best;
   }
-  printf("stepped, %s, about %d columns a row\t%.1f\n", kind, reuse,
-         (double)total(d, ch) / (seconds() - t) * 1e-6);
+  printf("stepped, %s, about %d columns a row\t%.1f\n", kind, reuse, best);
 }
 
 static int64_t commands;
