@@ -186,8 +186,8 @@ nmb_status
 nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cost **out)
 {
   typedef struct memo {
-    costkey key;
-    int insn; /* + 1; 0: free */
+    uint64_t key[2]; /* hash of a costkey */
+    int insn;        /* + 1; 0: free */
   } memo;
   if (fidelity == NMB_ANALYTIC)
     return nmb_sim_costs(run, p, out);
@@ -201,15 +201,17 @@ nmb_sim_costs_at(nmb_run *run, const nmb_prog *p, nmb_fidelity fidelity, nmb_cos
     costkey k;
     cost_key(p, &p->insn[i], &k);
     k.op = hash_of(p, &ops, p->insn[i].op);
-    size_t at = (size_t)nmb__hash(&k, sizeof k) & mask;
-    while (table[at].insn && memcmp(&table[at].key, &k, sizeof k))
+    uint64_t key[2];
+    nmb__hash128(&k, sizeof k, key);
+    size_t at = (size_t)key[0] & mask;
+    while (table[at].insn && (table[at].key[0] != key[0] || table[at].key[1] != key[1]))
       at = (at + 1) & mask;
     if (table[at].insn) {
       (*out)[i] = (*out)[table[at].insn - 1];
       continue;
     }
     NMB_TRY(shared_cost(run, p, &p->insn[i], fidelity, &k, &(*out)[i]));
-    table[at].key = k;
+    memcpy(table[at].key, key, sizeof key);
     table[at].insn = i + 1;
   }
   return NMB_OK;

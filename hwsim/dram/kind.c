@@ -3,101 +3,88 @@
  *
  * Order of evaluation: organisation and timing columns; values of `set`; derived values
  * that no column gave; values of `set` again, so that they win. */
-#include "hwsim/dram/dram.h"
+#include "hwsim/dram/kind.h"
 
 #include <ctype.h>
-#include <libconfig.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/near.h"
 
-enum { MAXPARAM = 128, MAXKINDS = 512, MAXWORD = 64 };
+const char *const nmb__kind_level_key[NMB_DRAM_NLEVEL] = {"channel", "rank", "sid",
+                                                          "group", "bank"};
 
-static const char *const level_key[NMB_DRAM_NLEVEL] = {"channel", "rank", "sid", "group",
-                                                       "bank"};
-
-typedef struct reader {
-  nmb_run *run, *own;
-  const char *path;
-  config_t cfg;
-  nmb_dram *d;
-  nmb__dram_param param[MAXPARAM];
-  int nparam;
-  const char *modes[8];
-  int nmode;
-} reader;
-
-static nmb_loc
-place(const reader *r, const config_setting_t *s)
+nmb_loc
+nmb__kind_place(const nmb__kind *r, const config_setting_t *s)
 {
   return (nmb_loc){r->path, s ? (int)config_setting_source_line(s) : 0, 0};
 }
 
 /* ------------------------------------------------------------ pieces of a file */
-static nmb_status
-text_at(reader *r, const config_setting_t *row, int i, const char *what, const char **out)
+nmb_status
+nmb__kind_text_at(nmb__kind *r, const config_setting_t *row, int i, const char *what,
+                  const char **out)
 {
   const config_setting_t *e = config_setting_get_elem(row, (unsigned)i);
   if (!e || config_setting_type(e) != CONFIG_TYPE_STRING)
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, e ? e : row),
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, e ? e : row),
                     "item %d: expected %s, a text in quotes", i + 1, what);
   *out = config_setting_get_string(e);
   return NMB_OK;
 }
 
-static nmb_status
-text_key(reader *r, const char *key, const char *dflt, const char **out)
+nmb_status
+nmb__kind_text_key(nmb__kind *r, const char *key, const char *dflt, const char **out)
 {
   const config_setting_t *s = config_lookup(&r->cfg, key);
   *out = dflt;
   if (s && config_setting_type(s) == CONFIG_TYPE_STRING)
     *out = config_setting_get_string(s);
   else if (s || !dflt)
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, s), "%s: expected a text in quotes",
-                    key);
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, s),
+                    "%s: expected a text in quotes", key);
   return NMB_OK;
 }
 
-static nmb_status
-list_key(reader *r, const char *key, const config_setting_t **out, int *n)
+nmb_status
+nmb__kind_list_key(nmb__kind *r, const char *key, const config_setting_t **out, int *n)
 {
   *out = config_lookup(&r->cfg, key);
   *n = *out ? config_setting_length(*out) : 0;
   if (!*out || !config_setting_is_list(*out))
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, *out), "%s: expected a list ( .. )",
-                    key);
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, *out),
+                    "%s: expected a list ( .. )", key);
   return NMB_OK;
 }
 
-static nmb_status
-row_of(reader *r, const config_setting_t *list, int i, int least,
-       const config_setting_t **out)
+nmb_status
+nmb__kind_row(nmb__kind *r, const config_setting_t *list, int i, int least,
+              const config_setting_t **out)
 {
   *out = config_setting_get_elem(list, (unsigned)i);
   if (!config_setting_is_list(*out) || config_setting_length(*out) < least)
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, *out),
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, *out),
                     "%s: expected a row of at least %d items", config_setting_name(list),
                     least);
   return NMB_OK;
 }
 
 /* The next word of *p in `word`; false at the end. */
-static bool
-next_word(const char **p, char word[MAXWORD])
+bool
+nmb__kind_word(const char **p, char word[NMB__KIND_WORD])
 {
   size_t n = 0;
   while (isspace((unsigned char)**p))
     (*p)++;
   for (; **p && !isspace((unsigned char)**p); (*p)++)
-    if (n < MAXWORD - 1)
+    if (n < NMB__KIND_WORD - 1)
       word[n++] = **p;
   word[n] = '\0';
   return n > 0;
 }
 
-static nmb_status
-integer(reader *r, nmb_loc loc, const char *word, int64_t *out)
+nmb_status
+nmb__kind_integer(nmb__kind *r, nmb_loc loc, const char *word, int64_t *out)
 {
   char *end;
   const long long v = strtoll(word, &end, 10);
@@ -110,7 +97,7 @@ integer(reader *r, nmb_loc loc, const char *word, int64_t *out)
 
 /* -------------------------------------------------------------------- values */
 static int
-param_find(const reader *r, const char *name)
+param_find(const nmb__kind *r, const char *name)
 {
   for (int i = 0; i < r->nparam; i++)
     if (!strcmp(r->param[i].name, name))
@@ -119,12 +106,12 @@ param_find(const reader *r, const char *name)
 }
 
 static nmb_status
-param_set(reader *r, nmb_loc loc, const char *name, int64_t v)
+param_set(nmb__kind *r, nmb_loc loc, const char *name, int64_t v)
 {
   int i = param_find(r, name);
   if (i < 0) {
-    if (r->nparam == MAXPARAM)
-      return nmb_fail(r->run, NMB_BADINPUT, loc, "more than %d values", MAXPARAM);
+    if (r->nparam == NMB__KIND_PARAMS)
+      return nmb_fail(r->run, NMB_BADINPUT, loc, "more than %d values", NMB__KIND_PARAMS);
     i = r->nparam++;
     r->param[i].name = nmb_strdup(r->own, name);
   }
@@ -133,7 +120,7 @@ param_set(reader *r, nmb_loc loc, const char *name, int64_t v)
 }
 
 static nmb_status
-param_get(reader *r, const char *name, int64_t least, int64_t most, int64_t *out)
+param_get(nmb__kind *r, const char *name, int64_t least, int64_t most, int64_t *out)
 {
   const int i = param_find(r, name);
   if (i < 0)
@@ -149,28 +136,28 @@ param_get(reader *r, const char *name, int64_t least, int64_t most, int64_t *out
 
 /* "a b c" beside "1 2 -": values of the names; - gives none. */
 static nmb_status
-columns(reader *r, nmb_loc loc, const char *names, const char *values)
+columns(nmb__kind *r, nmb_loc loc, const char *names, const char *values)
 {
-  char name[MAXWORD], value[MAXWORD];
-  while (next_word(&names, name)) {
+  char name[NMB__KIND_WORD], value[NMB__KIND_WORD];
+  while (nmb__kind_word(&names, name)) {
     int64_t v;
-    if (!next_word(&values, value))
+    if (!nmb__kind_word(&values, value))
       return nmb_fail(r->run, NMB_BADINPUT, loc, "column '%s' has no value", name);
     if (!strcmp(value, "-"))
       continue;
-    NMB_TRY(integer(r, loc, value, &v));
+    NMB_TRY(nmb__kind_integer(r, loc, value, &v));
     NMB_TRY(param_set(r, loc, name, v));
   }
-  if (next_word(&values, value))
+  if (nmb__kind_word(&values, value))
     return nmb_fail(r->run, NMB_BADINPUT, loc, "value '%s' has no column", value);
   return NMB_OK;
 }
 
 /* Pairs of `set`: "nRCD=20,org=x".  What: apply values of names that are known. */
 static nmb_status
-set_values(reader *r, const char *set, bool last)
+set_values(nmb__kind *r, const char *set, bool last)
 {
-  char pair[MAXWORD * 2];
+  char pair[NMB__KIND_WORD * 2];
   for (const char *p = set; p && *p;) {
     const size_t n = strcspn(p, ",");
     if (n >= sizeof pair)
@@ -186,7 +173,7 @@ set_values(reader *r, const char *set, bool last)
     if (!strcmp(pair, "org"))
       continue;
     int64_t v;
-    NMB_TRY(integer(r, NMB_NOLOC, eq + 1, &v));
+    NMB_TRY(nmb__kind_integer(r, NMB_NOLOC, eq + 1, &v));
     const int i = param_find(r, pair);
     if (i >= 0) {
       r->param[i].value = v;
@@ -202,7 +189,7 @@ set_values(reader *r, const char *set, bool last)
 }
 
 static const char *
-org_of_set(reader *r, const char *set)
+org_of_set(nmb__kind *r, const char *set)
 {
   for (const char *p = set; p && *p; p += strcspn(p, ","), p += *p == ',')
     if (!strncmp(p, "org=", 4))
@@ -214,8 +201,8 @@ org_of_set(reader *r, const char *set)
 static bool
 among(const char *list, const char *name)
 {
-  char word[MAXWORD];
-  while (next_word(&list, word))
+  char word[NMB__KIND_WORD];
+  while (nmb__kind_word(&list, word))
     if (!strcmp(word, name))
       return true;
   return false;
@@ -223,69 +210,70 @@ among(const char *list, const char *name)
 
 /* The row of `list` whose first item holds `name`. */
 static nmb_status
-find_row(reader *r, const char *key, const char *name, int least,
+find_row(nmb__kind *r, const char *key, const char *name, int least,
          const config_setting_t **out)
 {
   const config_setting_t *list, *row;
   const char *have;
   int n;
-  NMB_TRY(list_key(r, key, &list, &n));
+  NMB_TRY(nmb__kind_list_key(r, key, &list, &n));
   const char **names = NMB_NEW(r->run, const char *, n + 1);
   for (int i = 0; i < n; i++) {
-    NMB_TRY(row_of(r, list, i, least, &row));
-    NMB_TRY(text_at(r, row, 0, "a name", &have));
+    NMB_TRY(nmb__kind_row(r, list, i, least, &row));
+    NMB_TRY(nmb__kind_text_at(r, row, 0, "a name", &have));
     names[i] = have;
     if (among(have, name)) {
       *out = row;
       return NMB_OK;
     }
   }
-  return nmb_fail(r->run, NMB_BADOPTION, place(r, list), "%s: no '%s'%s", key, name,
-                  nmb__hint(r->run, name, names, n));
+  return nmb_fail(r->run, NMB_BADOPTION, nmb__kind_place(r, list), "%s: no '%s'%s", key,
+                  name, nmb__hint(r->run, name, names, n));
 }
 
 static nmb_status
-derive(reader *r)
+derive(nmb__kind *r)
 {
   const config_setting_t *list = config_lookup(&r->cfg, "derived"), *row;
   int n;
   if (!list)
     return NMB_OK;
-  NMB_TRY(list_key(r, "derived", &list, &n));
+  NMB_TRY(nmb__kind_list_key(r, "derived", &list, &n));
   for (int i = 0; i < n; i++) {
     const char *name, *expr;
     int64_t v;
-    NMB_TRY(row_of(r, list, i, 2, &row));
-    NMB_TRY(text_at(r, row, 0, "a name", &name));
-    NMB_TRY(text_at(r, row, 1, "an expression", &expr));
+    NMB_TRY(nmb__kind_row(r, list, i, 2, &row));
+    NMB_TRY(nmb__kind_text_at(r, row, 0, "a name", &name));
+    NMB_TRY(nmb__kind_text_at(r, row, 1, "an expression", &expr));
     if (param_find(r, name) >= 0)
       continue;
-    NMB_TRY(nmb__dram_expr(r->run, place(r, row), expr, r->param, r->nparam, &v));
-    NMB_TRY(param_set(r, place(r, row), name, v));
+    NMB_TRY(
+        nmb__dram_expr(r->run, nmb__kind_place(r, row), expr, r->param, r->nparam, &v));
+    NMB_TRY(param_set(r, nmb__kind_place(r, row), name, v));
   }
   return NMB_OK;
 }
 
 static nmb_status
-values(reader *r, const char *kind, const char *set)
+values(nmb__kind *r, const char *kind, const char *set)
 {
   const config_setting_t *row, *org;
   const char *names, *cells, *org_name = org_of_set(r, set), *own;
   NMB_TRY(find_row(r, "kinds", kind, 3, &row));
-  NMB_TRY(text_at(r, row, 1, "an organisation", &own));
+  NMB_TRY(nmb__kind_text_at(r, row, 1, "an organisation", &own));
   NMB_TRY(find_row(r, "organisations", org_name ? org_name : own, 2, &org));
   r->d->info.org = nmb_strdup(r->own, org_name ? org_name : own);
-  NMB_TRY(text_key(r, "organisation", NULL, &names));
-  NMB_TRY(text_at(r, org, 1, "values", &cells));
-  NMB_TRY(columns(r, place(r, org), names, cells));
-  NMB_TRY(text_key(r, "timing", NULL, &names));
-  NMB_TRY(text_at(r, row, 2, "values", &cells));
-  NMB_TRY(columns(r, place(r, row), names, cells));
+  NMB_TRY(nmb__kind_text_key(r, "organisation", NULL, &names));
+  NMB_TRY(nmb__kind_text_at(r, org, 1, "values", &cells));
+  NMB_TRY(columns(r, nmb__kind_place(r, org), names, cells));
+  NMB_TRY(nmb__kind_text_key(r, "timing", NULL, &names));
+  NMB_TRY(nmb__kind_text_at(r, row, 2, "values", &cells));
+  NMB_TRY(columns(r, nmb__kind_place(r, row), names, cells));
   const char *source;
-  NMB_TRY(text_key(r, "source", NULL, &source));
+  NMB_TRY(nmb__kind_text_key(r, "source", NULL, &source));
   if (config_setting_length(row) > 3) {
     const char *more;
-    NMB_TRY(text_at(r, row, 3, "a source", &more));
+    NMB_TRY(nmb__kind_text_at(r, row, 3, "a source", &more));
     source = more;
   }
   r->d->info.source = nmb_strdup(r->own, source);
@@ -296,13 +284,13 @@ values(reader *r, const char *kind, const char *set)
 
 /* -------------------------------------------------------------- organisation */
 static nmb_status
-organisation(reader *r)
+organisation(nmb__kind *r)
 {
   nmb_dram_info *o = &r->d->info;
   int64_t v, width, prefetch;
   const config_setting_t *levels = config_lookup(&r->cfg, "levels");
   if (!levels || !config_setting_is_group(levels))
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, levels),
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, levels),
                     "levels: expected a group { bank = \"Bank\"; .. }");
   o->banks = 1;
   for (int l = 0; l < NMB_DRAM_NLEVEL; l++) {
@@ -310,14 +298,14 @@ organisation(reader *r)
     o->count[l] = 1;
     if (l == NMB_DRAM_CHANNEL)
       name = "Channel";
-    else if (config_setting_lookup_string(levels, level_key[l], &name)) {
-      NMB_TRY(param_get(r, level_key[l], 1, NMB__DRAM_MAXBANKS, &v));
+    else if (config_setting_lookup_string(levels, nmb__kind_level_key[l], &name)) {
+      NMB_TRY(param_get(r, nmb__kind_level_key[l], 1, NMB__DRAM_MAXBANKS, &v));
       o->count[l] = (int)v;
     }
     o->level_name[l] = name ? nmb_strdup(r->own, name) : NULL;
     o->banks *= o->count[l];
     if (o->banks > NMB__DRAM_MAXBANKS)
-      return nmb_fail(r->run, NMB_BADINPUT, place(r, levels),
+      return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, levels),
                       "found more than %d banks in a channel", NMB__DRAM_MAXBANKS);
   }
   NMB_TRY(param_get(r, "prefetch", 1, 256, &prefetch));
@@ -327,7 +315,7 @@ organisation(reader *r)
   o->columns /= prefetch;
   o->tx_bytes = (int)(prefetch * width / 8);
   if (o->tx_bytes < 1)
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, levels),
+    return nmb_fail(r->run, NMB_BADINPUT, nmb__kind_place(r, levels),
                     "a column command moves %lld bits, expected a byte or more",
                     (long long)(prefetch * width));
   NMB_TRY(param_get(r, "ticks_per_ck", 1, 2, &v));
@@ -337,268 +325,15 @@ organisation(reader *r)
   return NMB_OK;
 }
 
-/* ------------------------------------------------------------------ commands */
-static const struct {
-  const char *name;
-  unsigned bit;
-} doings[] = {{"opens", NMB_DRAM_OPENS},
-              {"begins", NMB_DRAM_BEGINS},
-              {"closes", NMB_DRAM_CLOSES},
-              {"reads", NMB_DRAM_READS},
-              {"writes", NMB_DRAM_WRITES},
-              {"works", NMB_DRAM_WORKS},
-              {"refreshes", NMB_DRAM_REFRESHES},
-              {"switches", NMB_DRAM_SWITCHES},
-              {"nothing", 0}};
-
-static nmb_status
-does_of(reader *r, nmb_loc loc, const char *text, unsigned *out)
-{
-  char word[MAXWORD];
-  *out = 0;
-  while (next_word(&text, word)) {
-    size_t i = 0;
-    while (i < sizeof doings / sizeof *doings && strcmp(doings[i].name, word))
-      i++;
-    if (i == sizeof doings / sizeof *doings)
-      return nmb_fail(r->run, NMB_BADINPUT, loc,
-                      "found '%s', expected opens, begins, closes, reads, writes, works, "
-                      "refreshes, switches or nothing",
-                      word);
-    *out |= doings[i].bit;
-  }
-  return NMB_OK;
-}
-
-static nmb_status
-level_of(reader *r, nmb_loc loc, const char *word, nmb_dram_level *out)
-{
-  for (int l = 0; l < NMB_DRAM_NLEVEL; l++)
-    if (!strcmp(level_key[l], word)) {
-      *out = (nmb_dram_level)l;
-      return NMB_OK;
-    }
-  return nmb_fail(r->run, NMB_BADINPUT, loc,
-                  "found '%s', expected channel, rank, sid, group or bank", word);
-}
-
-/* "rank", "channel..group" */
-static nmb_status
-scope_of(reader *r, nmb_loc loc, const char *text, nmb_dram_cmd *c)
-{
-  char word[MAXWORD] = "";
-  const char *dots = strstr(text, "..");
-  c->inner = NMB_DRAM_BANK;
-  if (!dots)
-    return level_of(r, loc, text, &c->scope);
-  if (dots - text < MAXWORD)
-    memcpy(word, text, (size_t)(dots - text));
-  NMB_TRY(level_of(r, loc, word, &c->scope));
-  NMB_TRY(level_of(r, loc, dots + 2, &c->inner));
-  if (c->inner <= c->scope)
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found '%s', expected outer..inner", text);
-  return NMB_OK;
-}
-
-static nmb_status
-mode_of(reader *r, nmb_loc loc, const char *name, int *out)
-{
-  int i = 0;
-  while (i < r->nmode && strcmp(r->modes[i], name))
-    i++;
-  if (i == (int)(sizeof r->modes / sizeof *r->modes))
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "more than %d modes", i);
-  if (i == r->nmode)
-    r->modes[r->nmode++] = nmb_strdup(r->run, name);
-  *out = i;
-  return NMB_OK;
-}
-
-static nmb_status
-command_options(reader *r, nmb_loc loc, const char *text, nmb_dram_cmd *c)
-{
-  char word[MAXWORD];
-  while (next_word(&text, word)) {
-    if (!strcmp(word, "rise"))
-      c->rise = true;
-    else if (!strcmp(word, "second-buffer"))
-      c->buffer = 1;
-    else if (!strncmp(word, "mode=", 5))
-      NMB_TRY(mode_of(r, loc, word + 5, &c->mode));
-    else
-      return nmb_fail(r->run, NMB_BADINPUT, loc,
-                      "found '%s', expected rise, second-buffer or mode=NAME", word);
-  }
-  return NMB_OK;
-}
-
-static nmb_status
-command(reader *r, const config_setting_t *row, nmb_dram_cmd *c)
-{
-  const char *name, *does, *scope, *bus, *ticks, *options = "";
-  const nmb_loc loc = place(r, row);
-  int64_t n;
-  NMB_TRY(text_at(r, row, 0, "a name", &name));
-  NMB_TRY(text_at(r, row, 1, "what it does", &does));
-  NMB_TRY(text_at(r, row, 2, "its scope", &scope));
-  NMB_TRY(text_at(r, row, 3, "its bus", &bus));
-  NMB_TRY(text_at(r, row, 4, "ticks on the bus", &ticks));
-  if (config_setting_length(row) > 5)
-    NMB_TRY(text_at(r, row, 5, "options", &options));
-  *c = (nmb_dram_cmd){.name = nmb_strdup(r->own, name), .mode = NMB_NONE};
-  NMB_TRY(does_of(r, loc, does, &c->does));
-  NMB_TRY(scope_of(r, loc, scope, c));
-  if (strcmp(bus, "row") && strcmp(bus, "column") && strcmp(bus, "one"))
-    return nmb_fail(r->run, NMB_BADINPUT, loc,
-                    "found bus '%s', expected one, row or column", bus);
-  c->bus = !strcmp(bus, "column");
-  NMB_TRY(integer(r, loc, ticks, &n));
-  if (n < 1 || n > 16)
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found %s ticks, expected 1..16", ticks);
-  c->ticks = (int)n;
-  NMB_TRY(command_options(r, loc, options, c));
-  if (c->buffer >= r->d->info.buffers)
-    r->d->info.buffers = c->buffer + 1;
-  return NMB_OK;
-}
-
-static nmb_status
-commands(reader *r)
-{
-  const config_setting_t *list, *row;
-  int n;
-  NMB_TRY(list_key(r, "commands", &list, &n));
-  if (n < 1 || n > NMB__DRAM_MAXCMD)
-    return nmb_fail(r->run, NMB_BADINPUT, place(r, list),
-                    "found %d commands, expected 1..%d", n, NMB__DRAM_MAXCMD);
-  nmb_dram_cmd *cmd = NMB_NEW(r->own, nmb_dram_cmd, n);
-  r->d->info.buffers = 1;
-  r->d->info.ncmd = n;
-  r->d->info.cmd = cmd;
-  for (int i = 0; i < n; i++) {
-    NMB_TRY(row_of(r, list, i, 5, &row));
-    NMB_TRY(command(r, row, &cmd[i]));
-    for (int k = 0; k < i; k++)
-      if (!strcmp(cmd[k].name, cmd[i].name))
-        return nmb_fail(r->run, NMB_BADINPUT, place(r, row),
-                        "command '%s' is there twice", cmd[i].name);
-  }
-  r->d->info.modes = r->nmode ? r->nmode : 1;
-  return NMB_OK;
-}
-
-/* --------------------------------------------------------------- constraints */
-static nmb_status
-command_of(reader *r, nmb_loc loc, const char *word, int16_t *out)
-{
-  const nmb_dram_info *o = &r->d->info;
-  const char *names[NMB__DRAM_MAXCMD];
-  for (int i = 0; i < o->ncmd; i++) {
-    names[i] = o->cmd[i].name;
-    if (!strcmp(names[i], word)) {
-      *out = (int16_t)i;
-      return NMB_OK;
-    }
-  }
-  return nmb_fail(r->run, NMB_BADINPUT, loc, "unknown command '%s'%s", word,
-                  nmb__hint(r->run, word, names, o->ncmd));
-}
-
-static int
-words(const char *p)
-{
-  char word[MAXWORD];
-  int n = 0;
-  while (next_word(&p, word))
-    n++;
-  return n;
-}
-
-/* "same rank", "other sid" */
-static nmb_status
-place_of(reader *r, nmb_loc loc, const char *text, nmb__dram_row *out)
-{
-  char word[MAXWORD];
-  next_word(&text, word);
-  out->other = !strcmp(word, "other");
-  if (!out->other && strcmp(word, "same"))
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found '%s', expected same or other",
-                    word);
-  next_word(&text, word);
-  NMB_TRY(level_of(r, loc, word, &out->level));
-  if (out->other && out->level == NMB_DRAM_CHANNEL)
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "there is one channel only");
-  return NMB_OK;
-}
-
-/* One row of the file becomes one row for each pair of commands. */
-static nmb_status
-constraint(reader *r, const config_setting_t *row, nmb__dram_row *out, int *n)
-{
-  const nmb_dram_info *o = &r->d->info;
-  const char *from, *to, *where, *expr, *f, *t;
-  const nmb_loc loc = place(r, row);
-  nmb__dram_row base = {.window = 1, .line = loc.line};
-  char word[MAXWORD];
-  int64_t clocks;
-  NMB_TRY(text_at(r, row, 0, "commands", &from));
-  NMB_TRY(text_at(r, row, 1, "commands", &to));
-  NMB_TRY(text_at(r, row, 2, "a place", &where));
-  NMB_TRY(text_at(r, row, 3, "a latency", &expr));
-  NMB_TRY(place_of(r, loc, where, &base));
-  if (config_setting_length(row) > 4)
-    base.window = config_setting_get_int_elem(row, 4);
-  if (base.window < 1 || base.window > NMB__DRAM_MAXWINDOW ||
-      (base.other && base.window != 1))
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found window %d, expected 1..%d%s",
-                    base.window, NMB__DRAM_MAXWINDOW, base.other ? ", 1 for other" : "");
-  NMB_TRY(nmb__dram_expr(r->run, loc, expr, r->param, r->nparam, &clocks));
-  if (clocks > INT32_MAX / 8)
-    return nmb_fail(r->run, NMB_BADINPUT, loc, "found %lld clocks, expected fewer",
-                    (long long)clocks);
-  for (f = from; next_word(&f, word);) {
-    NMB_TRY(command_of(r, loc, word, &base.from));
-    for (t = to; next_word(&t, word);) {
-      NMB_TRY(command_of(r, loc, word, &base.to));
-      base.ticks =
-          clocks * o->ticks_per_ck + o->cmd[base.from].ticks - o->cmd[base.to].ticks;
-      out[(*n)++] = base;
-    }
-  }
-  return NMB_OK;
-}
-
-static nmb_status
-constraints(reader *r)
-{
-  const config_setting_t *list, *row;
-  int n, total = 0;
-  NMB_TRY(list_key(r, "constraints", &list, &n));
-  for (int i = 0; i < n; i++) {
-    const char *from, *to;
-    NMB_TRY(row_of(r, list, i, 4, &row));
-    NMB_TRY(text_at(r, row, 0, "commands", &from));
-    NMB_TRY(text_at(r, row, 1, "commands", &to));
-    total += words(from) * words(to);
-    if (total > 8192)
-      return nmb_fail(r->run, NMB_BADINPUT, place(r, row), "too many constraints");
-  }
-  nmb__dram_row *out = NMB_NEW(r->own, nmb__dram_row, total + 1);
-  r->d->row = out;
-  for (int i = 0; i < n; i++)
-    NMB_TRY(constraint(r, config_setting_get_elem(list, (unsigned)i), out, &r->d->nrow));
-  return NMB_OK;
-}
-
 /* --------------------------------------------------------------------- refresh */
 static nmb_status
-latency(reader *r, const char *key, int *out)
+latency(nmb__kind *r, const char *key, int *out)
 {
   const char *expr;
   int64_t v;
-  NMB_TRY(text_key(r, key, NULL, &expr));
-  NMB_TRY(nmb__dram_expr(r->run, place(r, config_lookup(&r->cfg, key)), expr, r->param,
-                         r->nparam, &v));
+  NMB_TRY(nmb__kind_text_key(r, key, NULL, &expr));
+  NMB_TRY(nmb__dram_expr(r->run, nmb__kind_place(r, config_lookup(&r->cfg, key)), expr,
+                         r->param, r->nparam, &v));
   if (v < 0 || v > 100000)
     return nmb_fail(r->run, NMB_BADINPUT, (nmb_loc){r->path, 0, 0}, "%s: found %lld", key,
                     (long long)v);
@@ -607,7 +342,7 @@ latency(reader *r, const char *key, int *out)
 }
 
 static nmb_status
-refresh(reader *r)
+refresh(nmb__kind *r)
 {
   nmb_dram *d = r->d;
   d->refab = nmb_dram_command(d, "REFab");
@@ -637,16 +372,16 @@ refresh(reader *r)
 }
 
 static nmb_status
-read_all(reader *r, const char *kind, const char *set)
+read_all(nmb__kind *r, const char *kind, const char *set)
 {
   const char *family;
-  NMB_TRY(text_key(r, "family", NULL, &family));
+  NMB_TRY(nmb__kind_text_key(r, "family", NULL, &family));
   r->d->info.family = nmb_strdup(r->own, family);
   r->d->info.name = nmb_strdup(r->own, kind);
   NMB_TRY(values(r, kind, set));
   NMB_TRY(organisation(r));
-  NMB_TRY(commands(r));
-  NMB_TRY(constraints(r));
+  NMB_TRY(nmb__kind_commands(r));
+  NMB_TRY(nmb__kind_constraints(r));
   NMB_TRY(latency(r, "read-latency", &r->d->info.read_latency));
   NMB_TRY(latency(r, "data", &r->d->info.burst));
   if (r->d->info.burst < 1 || r->d->info.burst > r->d->info.read_latency)
@@ -665,7 +400,7 @@ nmb_status
 nmb__dram_load(nmb_run *run, nmb_run *own, const char *path, const char *text, size_t len,
                const char *kind, const char *set, const nmb_dram **out)
 {
-  reader *r = NMB_NEW(run, reader, 1);
+  nmb__kind *r = NMB_NEW(run, nmb__kind, 1);
   r->run = run;
   r->own = own;
   r->path = nmb_strdup(own, path);

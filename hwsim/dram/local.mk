@@ -1,5 +1,5 @@
 # DRAM kinds (data) and channels.
-libnmbench_la_SOURCES += hwsim/dram/dram.h hwsim/dram/expr.c hwsim/dram/kind.c \
+libnmbench_la_SOURCES += hwsim/dram/dram.h hwsim/dram/expr.c hwsim/dram/kind.c hwsim/dram/kind.h hwsim/dram/kind-commands.c \
   hwsim/dram/kinds.c hwsim/dram/compile.c hwsim/dram/channel.c \
   hwsim/dram/control.h hwsim/dram/control.c hwsim/dram/split.c hwsim/dram/workload.c \
   hwsim/dram/trace.c
