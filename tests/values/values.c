@@ -6,7 +6,8 @@
  *                                 most pairs of choices meet
  *   values --full [MODEL.json..]  each model on each machine with all pipelines
  *
- * Without models: those of tests/data/tiny.
+ * Without models: those of tests/data/tiny.  A model may be a weight file, whose weights are
+ * used; else they are drawn.
  * A run is a prefill step and a decode step in the order emitted and in one drawn at
  * random.  A pipeline that is refused for want of room or of an engine is no fault. */
 #define _POSIX_C_SOURCE 200809L
@@ -18,7 +19,7 @@
 #include "base/path.h"
 #include "base/plugin.h"
 #include "base/run.h"
-#include "frontend/model.h"
+#include "frontend/wmodel.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
 #include "ir/values.h"
@@ -43,6 +44,14 @@ enum { NFORMAT = sizeof formats / sizeof *formats };
 typedef struct tally {
   int run, refused, failed;
 } tally;
+
+static const uint64_t seed = 7; /* of what is drawn */
+
+/* A model and its weights. */
+typedef struct subject {
+  const nmb__arch *a;
+  nmb__weights w;
+} subject;
 
 static int
 choices(int s)
@@ -91,14 +100,13 @@ outcome(nmb_status st)
 }
 
 static void
-try(const nmb__arch *a, const nmb_hw *hw, const char *text, int batch, tally *t)
+try(const subject *m, const nmb_hw *hw, const char *text, int batch, tally *t)
 {
-  static const uint64_t seed = 7;
+  const nmb__arch *a = m->a;
   nmb_run *run = nmb__run_open(NULL);
   nmb__run_seed(run, seed);
-  const nmb__weights w = nmb__weights_random(&seed);
   nmb__values_check *c =
-      nmb__values_open(&w, &(nmb__values_options){.seed = seed, .orders = 1, .stop = true});
+      nmb__values_open(&m->w, &(nmb__values_options){.seed = seed, .orders = 1, .stop = true});
   nmb__pipeline pl;
   nmb_status st = nmb__pipeline_parse(run, NMB_NOLOC, text, &pl);
   if (st == NMB_OK)
@@ -123,38 +131,54 @@ try(const nmb__arch *a, const nmb_hw *hw, const char *text, int batch, tally *t)
 /* The pipelines of experiments/moe.cfg (baseline, all, each alone, each left out), then
  * each other choice in place of the full one; then formats. */
 static void
-all_pipelines(nmb_run *run, const nmb__arch *a, const nmb_hw *hw, tally *t)
+all_pipelines(nmb_run *run, const subject *m, const nmb_hw *hw, tally *t)
 {
   int pick[NSTAGE];
   for (int way = 0; way < 2; way++)
     for (int s = -1; s < NSTAGE; s++) {
       for (int i = 0; i < NSTAGE; i++)
         pick[i] = (i == s) == (way == 0);
-      try(a, hw, pipeline_text(run, pick, 1), 2, t);
+      try(m, hw, pipeline_text(run, pick, 1), 2, t);
     }
   for (int s = 0; s < NSTAGE; s++)
     for (int k = 2; k < choices(s); k++) {
       for (int i = 0; i < NSTAGE; i++)
         pick[i] = i == s ? k : 1;
-      try(a, hw, pipeline_text(run, pick, 0), 3, t);
+      try(m, hw, pipeline_text(run, pick, 0), 3, t);
     }
   for (int f = 2; f < NFORMAT; f++) {
     for (int i = 0; i < NSTAGE; i++)
       pick[i] = (f + i) % choices(i);
-    try(a, hw, pipeline_text(run, pick, f), 2, t);
+    try(m, hw, pipeline_text(run, pick, f), 2, t);
   }
 }
 
 /* Pipeline number n of a walk in which the stages turn at different speeds. */
 static void
-one_pipeline(nmb_run *run, const nmb__arch *a, const nmb_hw *hw, int n, tally *t)
+one_pipeline(nmb_run *run, const subject *m, const nmb_hw *hw, int n, tally *t)
 {
   int pick[NSTAGE];
   for (int s = 0, at = n; s < NSTAGE; s++) {
     pick[s] = at % choices(s);
     at = n / (s + 2) + n * (s + 1);
   }
-  try(a, hw, pipeline_text(run, pick, n % NFORMAT), 1 + n % 4, t);
+  try(m, hw, pipeline_text(run, pick, n % NFORMAT), 1 + n % 4, t);
+}
+
+/* *file: what is to be closed. */
+static nmb_status
+subject_open(nmb_run *run, const char *path, subject *m, nmb__wmodel **file)
+{
+  *file = NULL;
+  m->w = nmb__weights_random(&seed);
+  if (nmb__wfile_is(path)) {
+    NMB_TRY(nmb__wmodel_open(run, path, file));
+    m->a = (*file)->arch;
+    m->w = nmb__wmodel_weights(*file);
+  } else
+    NMB_TRY(nmb__arch_load(run, path, &m->a));
+  m->a = nmb__arch_apart(run, m->a);
+  return NMB_OK;
 }
 
 static nmb_status
@@ -162,20 +186,21 @@ run_model(nmb_run *run, const char *path, int number, bool full, tally *t)
 {
   const char **machine;
   const int n = nmb__list_files(run, "machines", ".hw", &machine);
-  const nmb__arch *a;
-  NMB_TRY(nmb__arch_load(run, path, &a));
-  a = nmb__arch_apart(run, a);
+  subject s;
+  nmb__wmodel *file;
+  NMB_TRY(subject_open(run, path, &s, &file));
   for (int m = 0; m < n; m++) {
     nmb_hw *hw;
     if (!full && m != number * 7 % n && m != (number * 5 + 3) % n)
       continue;
     NMB_TRY(nmb__machine_load(run, machine[m], &hw));
     if (full)
-      all_pipelines(run, a, hw, t);
+      all_pipelines(run, &s, hw, t);
     else
-      one_pipeline(run, a, hw, t->run, t);
+      one_pipeline(run, &s, hw, t->run, t);
     nmb__machine_free(hw);
   }
+  nmb__wmodel_close(file);
   return NMB_OK;
 }
 
@@ -193,12 +218,13 @@ static nmb_status
 run_mended(nmb_run *run, tally *t)
 {
   for (size_t i = 0; i < sizeof mended / sizeof *mended; i++) {
-    const nmb__arch *a;
+    subject s;
+    nmb__wmodel *file;
     nmb_hw *hw;
-    NMB_TRY(nmb__arch_load(
-        run, nmb_format(run, TEST_DATA "/tiny/%s.json", mended[i].model), &a));
+    NMB_TRY(subject_open(
+        run, nmb_format(run, TEST_DATA "/tiny/%s.json", mended[i].model), &s, &file));
     NMB_TRY(nmb__machine_load(run, mended[i].machine, &hw));
-    try(nmb__arch_apart(run, a), hw,
+    try(&s, hw,
         pipeline_text(run, mended[i].pick, mended[i].format), mended[i].batch, t);
     nmb__machine_free(hw);
   }
