@@ -94,6 +94,23 @@ shift_operand(const dice *d)
   return true;
 }
 
+/* Scales lie with the codes of their row: those of the row before or behind, or what
+ * stands where they should. */
+static bool
+other_scales(const dice *d)
+{
+  for (int tries = 0; tries < 1000; tries++) {
+    nmb_operand *o = any_operand(d);
+    const nmb_tensor *t = o ? &d->p->tensor[o->tensor] : NULL;
+    const int bits = t ? nmb_dtype_get(t->dtype)->scale_bits : 0;
+    if (!bits || t->role != NMB_ROLE_WEIGHT || o->write)
+      continue;
+    o->offset += (roll(d, 2) ? 1 : -1) * (roll(d, 2) ? bits / 8 : o->stride);
+    return true;
+  }
+  return false;
+}
+
 static bool
 stretch_rows(const dice *d)
 {
@@ -223,6 +240,7 @@ static const struct {
   bool (*plant)(const dice *);
 } faults[] = {{"two addresses swapped", swap_addresses},
               {"an operand shifted", shift_operand},
+              {"scales of another row", other_scales},
               {"rows too close or too far", stretch_rows},
               {"a wait dropped", drop_wait},
               {"a tile shifted", shift_tile},
