@@ -26,7 +26,7 @@
 #define PARAMS(X)                                                                        \
   X(KIND, "kind", "text", "", "HBM2E_SPU", "", "DRAM kind")                              \
   X(INTERLEAVE, "interleave", "bool", NULL, "true", "", "read and write at once")        \
-  X(STEPS, "steps", "int", "1", "0", "0..16", "further commands for a burst of an update") \
+  X(STEPS, "steps", "int", "1", "0", "0..16", "more commands for a burst of an update")  \
   X(REGISTERS, "registers", "int", "1", "8", "1..64", "bursts between read and write")   \
   X(OPERAND, "operand-bits", "int", "bit", "16", "4..32", "of an element in the registers") \
   X(REFRESH, "refresh", "bool", NULL, "true", "", "all-bank refresh")                    \
@@ -115,7 +115,8 @@ closed(const nmb_engine *e, const timing *t, const work *w, double *c)
 {
   const int64_t columns = w->columns * w->heads, pages = ceil_div(columns, w->page);
   const bool turns = w->update && PAR(INTERLEAVE) == 0;
-  const double groups = turns ? (double)(2 * ceil_div(columns, (int64_t)PAR(REGISTERS))) : 0;
+  const double groups =
+      turns ? (double)(2 * ceil_div(columns, (int64_t)PAR(REGISTERS))) : 0;
   const int64_t opening = (t->groups - 1) * t->faw + t->rcd,
                 closing = w->update ? t->recovery : t->rtp;
   const double in = (double)(w->heads * w->operands * t->ccds + t->fill - opening),

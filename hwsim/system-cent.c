@@ -175,8 +175,8 @@ at_context(setup *s, int64_t context, token *out)
   out->cxl = links(s);
   out->near = units(s);
   const int64_t used = (s->blocks + s->per_device - 1) / s->per_device;
-  out->energy = s->shares ? (main_j + pcie(s) + (share_j + pcie(s)) * (double)(s->shares - 1)) *
-                                (double)s->blocks
+  const double others = (share_j + pcie(s)) * (double)(s->shares - 1);
+  out->energy = s->shares ? (main_j + pcie(s) + others) * (double)s->blocks
                           : (main_j + pcie(s)) * (double)used;
   return NMB_OK;
 }

@@ -135,8 +135,9 @@ check(nmb_run *run, const nmb_prog *p)
 
 /* Models of engines that have run something.  Without cim: a macro's cells hold no
  * layer of a model, test_models asks for its costs. */
-static const char *const engine_models[] = {"roofline", "systolic",  "vector", "dram-pim",
-                                            "hbm-pim",  "upmem-dpu", "link",   "state-update"};
+static const char *const engine_models[] = {"roofline", "systolic", "vector",
+                                            "dram-pim", "hbm-pim",  "upmem-dpu",
+                                            "link",     "state-update"};
 enum { NMODEL = sizeof engine_models / sizeof *engine_models };
 
 static void
