@@ -176,7 +176,10 @@ shared_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity f,
   const bool shared = memo && global_key(p, in, f, machine, k, key);
   if (shared && nmb__memo_get(memo, key, out))
     return NMB_OK;
-  NMB_TRY(nmb_insn_cost_at(run, p, in, f, NULL, out));
+  const size_t mark = nmb__run_mark(run); /* commands and channels: some kB each */
+  const nmb_status st = nmb_insn_cost_at(run, p, in, f, NULL, out);
+  nmb__run_release(run, mark);
+  NMB_TRY(st);
   if (shared)
     nmb__memo_put(memo, key, out);
   return NMB_OK;
