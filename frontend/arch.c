@@ -65,7 +65,7 @@ nmb__choose(const builder *b, nmb__field f, const char *const *names, int n, int
       *out = i;
       return NMB_OK;
     }
-  return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, f), "%s '%s' is not supported%s",
+  return nmb_fail(b->run, NMB_UNSUPPORTED, nmb__place(b, f), "%s '%.60s' is not supported%s",
                   nmb__spelled(b, f), s, nmb__hint(b->run, s, names, n));
 }
 
@@ -389,7 +389,8 @@ routed(const builder *b, int64_t layer, bool *out)
   const json_t *j = J(b, DENSE_LAYERS);
   for (size_t i = 0; i < json_array_size(j); i++) {
     const json_t *v = json_array_get(j, i);
-    if (!json_is_integer(v))
+    if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+        json_integer_value(v) >= b->a->nlayer)
       return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_DENSE_LAYERS),
                       "%s.%zu: found %s, expected the number of a layer",
                       nmb__spelled(b, NMB__F_DENSE_LAYERS), i, nmb__json_show(b->run, v));
@@ -409,8 +410,8 @@ groups_check(const builder *b, const nmb__moe *m)
   if (m->groups < 1 || m->experts % m->groups || m->topk_groups < 1 ||
       m->topk_groups > m->groups || m->topk > m->experts / m->groups * m->topk_groups)
     return nmb_fail(b->run, NMB_BADINPUT, nmb__place(b, NMB__F_GROUPS),
-                    "%ld experts in %ld groups, of which %ld are kept, cannot give %ld",
-                    (long)m->experts, (long)m->groups, (long)m->topk_groups,
+                    "%s: %ld experts in %ld groups, of which %ld are kept, cannot give "
+                    "%ld", nmb__spelled(b, NMB__F_GROUPS), (long)m->experts, (long)m->groups, (long)m->topk_groups,
                     (long)m->topk);
   return NMB_OK;
 }

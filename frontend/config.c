@@ -299,7 +299,8 @@ value_read(const field_row *f, const json_t *v, nmb__setting *s)
   if (f->type == INT && json_is_array(v)) {
     if (!all_alike(v) && (!per_layer(f) || !list_read(f, v)))
       return false;
-    s->list = all_alike(v) ? NULL : v;
+    const bool one = json_array_size(v) == 1; /* stands for all layers */
+    s->list = one || (all_alike(v) && !per_layer(f)) ? NULL : v;
     v = json_array_get(v, 0);
   }
   if (json_is_null(v)) {
@@ -478,10 +479,21 @@ open_key(reader *r, const char *path, const char *key, const json_t *v)
   return NMB_OK;
 }
 
+/* A key for messages: one line, and not a long one. */
+const char *
+nmb__config_shown(nmb_run *run, const char *key)
+{
+  char *out = nmb_strdup(run, nmb_format(run, strlen(key) > 80 ? "%.77s..." : "%s", key));
+  for (char *c = out; *c; c++)
+    if (iscntrl((unsigned char)*c))
+      *c = '?';
+  return out;
+}
+
 static nmb_status
 key_read(reader *r, const char *prefix, const char *key, const json_t *v)
 {
-  const char *path = nmb_format(r->run, "%s%s", prefix, key);
+  const char *path = nmb_format(r->run, "%s%s", prefix, nmb__config_shown(r->run, key));
   const key_row *row = key_find_in(r, prefix, key);
   if (!row)
     return unknown_key(r, path, key, v);
@@ -622,7 +634,7 @@ family_unknown(const reader *r, const char *type)
   for (int i = 0; i < NFAMILY; i++)
     names[i] = families[i].name;
   return nmb_fail(r->run, NMB_UNSUPPORTED, key_loc(r, "model_type"),
-                  "model_type '%s' is not known%s", type,
+                  "model_type '%s' is not known%s", nmb__config_shown(r->run, type),
                   nmb__hint(r->run, type, names, NFAMILY));
 }
 
@@ -730,6 +742,9 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
   json_error_t err;
   size_t n;
   *out = (nmb__config){0};
+  if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 1, 1},
+                    "the file starts with a byte order mark, expected '{'");
   reader r = {run, file, mend(run, text, len, &n), out, NULL, 0};
   json_t *top = json_loadb(r.text, n, JSON_REJECT_DUPLICATES, &err);
   if (!top)

@@ -43,6 +43,8 @@ NMB_API nmb_status nmb__config_set(nmb_run *, nmb__config *, const char *file, n
                                    const char *key, const json_t *);
 NMB_API void nmb__config_note(nmb_run *, nmb__config *, const char *key, const char *how,
                               const char *what);
+/* A key for messages: one line, cut where it is long. */
+NMB_API const char *nmb__config_shown(nmb_run *, const char *key);
 /* --lenient lets a key pass that is not understood. */
 NMB_API nmb_status nmb__config_pass(nmb_run *, nmb__config *, nmb_loc, const char *path,
                                     const char *why);

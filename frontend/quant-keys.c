@@ -113,7 +113,8 @@ walk(quant *q, nmb__config *c, const char *method, const char *prefix, const jso
   json_t *v;
   json_object_foreach((json_t *)(uintptr_t)o, key, v)
   {
-    const char *path = nmb_format(q->run, "%s%s", prefix, key);
+    const char *path =
+        nmb_format(q->run, "%s%s", prefix, nmb__config_shown(q->run, key));
     bool rest = false;
     const int at = row_find(method, path, &rest);
     if (at == NMB_NONE) {

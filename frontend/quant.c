@@ -177,8 +177,8 @@ plain_format(const nmb__config *c, nmb_run *run, nmb_loc file, nmb__format *out)
       return NMB_OK;
     }
   return nmb_fail(run, NMB_UNSUPPORTED, s->loc.file ? s->loc : file,
-                  "dtype '%s' is not supported, expected bfloat16, float16 or float32",
-                  s->s);
+                  "%s '%.60s' is not supported, expected bfloat16, float16 or float32",
+                  s->key ? s->key : "dtype", s->s);
 }
 
 /* A list of modules that stay, under whatever key it is. */

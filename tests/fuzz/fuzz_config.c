@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Any bytes as config.json: an error with a text, or a model that builds, verifies
  * and counts.  Alone, mutates the files of models/ from a fixed seed; a number as
- * argument is another seed, a file is one input to run. */
+ * argument is another seed, a second one seconds of CPU time, a file is one input to run. */
+#include <glob.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +89,24 @@ static const char *const words[] = {"-1",
                                     "\"mla\"",
                                     ",",
                                     "}",
-                                    "\\u0000"};
+                                    "\\u0000",
+                                    "4611686018427387904",
+                                    "-4096",
+                                    "0.5",
+                                    "[1,2,3]",
+                                    "[0,0,0,0]",
+                                    "{\"quant_method\":\"gptq\",\"bits\":3,\"group_size\":-1}",
+                                    "{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":64,"
+                                    "\"version\":\"gemv\"}",
+                                    "{\"quant_method\":\"aqlm\",\"in_group_size\":8}",
+                                    "{\"quant_method\":\"quark\",\"exclude\":[1]}",
+                                    "{\"rope_type\":\"llama3\",\"factor\":0}",
+                                    "\"nemotron-nas\"",
+                                    "\"lfm2\"",
+                                    "\"openelm\"",
+                                    "\"longcat_flash\"",
+                                    "\"recurrent_gemma\"",
+                                    "\"laguna\""};
 #define NWORD (sizeof words / sizeof *words)
 
 /* Puts `word` in place of a value (what stands between a colon and a comma). */
@@ -120,29 +139,65 @@ mutate(nmb_run *rng, char *s, size_t n)
   return n;
 }
 
+/* Texts of configurations to mutate. */
+typedef struct corpus {
+  nmb_run *run;
+  const char **text;
+  int n, room;
+} corpus;
+
 static void
-campaign(nmb_run *run, uint64_t seed)
+keep(corpus *c, const char *text)
 {
-  const char **names, *path;
-  const int n = nmb__list_files(run, "models", "json", &names);
+  if (c->n < c->room && text)
+    c->text[c->n++] = nmb_strdup(c->run, text);
+}
+
+static void
+collect(corpus *c)
+{
+  const char **names, *path, *dir = getenv("srcdir");
+  const int n = nmb__list_files(c->run, "models", "json", &names);
+  size_t len;
+  glob_t g;
+  for (int i = 0; i < n; i++)
+    if (nmb__find_file(c->run, "models", names[i], "json", &path) == NMB_OK)
+      keep(c, nmb__read_file(c->run, path, &len));
+  if (!glob(nmb_format(c->run, "%s/tests/data/tiny/*.json", dir ? dir : "."), 0, NULL, &g)) {
+    for (size_t i = 0; i < g.gl_pathc; i++)
+      keep(c, nmb__read_file(c->run, g.gl_pathv[i], &len));
+    globfree(&g);
+  }
+  json_t *rows = json_load_file(
+      nmb_format(c->run, "%s/tests/data/families.json", dir ? dir : "."), 0, NULL);
+  for (size_t i = 0; i < json_array_size(rows); i++) {
+    char *s = json_dumps(json_object_get(json_array_get(rows, i), "config"), 0);
+    keep(c, s);
+    free(s);
+  }
+  json_decref(rows);
+}
+
+static void
+campaign(nmb_run *run, uint64_t seed, int seconds)
+{
+  corpus c = {run, NMB_NEW(run, const char *, 1024), 0, 1024};
   nmb_run *rng = nmb__run_open(NULL);
   nmb__run_seed(rng, seed);
-  const clock_t end = clock() + 2 * CLOCKS_PER_SEC;
+  collect(&c);
+  const clock_t end = clock() + seconds * CLOCKS_PER_SEC;
   long count = 0;
-  for (; n && clock() < end; count++) {
+  for (; c.n && clock() < end; count++) {
     const size_t mark = nmb__run_mark(run);
-    size_t len;
-    if (nmb__find_file(run, "models", names[nmb_rand(rng) % (uint64_t)n], "json",
-                       &path) != NMB_OK)
-      abort();
-    const char *text = nmb__read_file(run, path, &len);
-    char *copy = nmb_alloc(run, len + 256, 1);
+    const char *text = c.text[nmb_rand(rng) % (uint64_t)c.n];
+    size_t len = strlen(text);
+    char *copy = nmb_alloc(run, len + 1024, 1);
     memcpy(copy, text, len);
     len = mutate(rng, copy, len);
-    FILE *keep = fopen("fuzz_config.last", "wb"); /* what to look at after a crash */
-    if (keep) {
-      fwrite(copy, 1, len, keep);
-      fclose(keep);
+    FILE *last = fopen("fuzz_config.last", "wb"); /* what to look at after a crash */
+    if (last) {
+      fwrite(copy, 1, len, last);
+      fclose(last);
     }
     LLVMFuzzerTestOneInput((const uint8_t *)copy, len);
     nmb__run_release(run, mark);
@@ -162,7 +217,7 @@ main(int argc, char **argv)
   if (text)
     LLVMFuzzerTestOneInput((const uint8_t *)text, len);
   else
-    campaign(run, argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
+    campaign(run, argc > 1 ? strtoull(argv[1], NULL, 10) : 1, argc > 2 ? atoi(argv[2]) : 2);
   nmb__run_close(run);
   return 0;
 }

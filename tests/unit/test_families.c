@@ -482,6 +482,63 @@ test_quant_keys(void)
   nmb__run_close(run);
 }
 
+/* Hostile values: one line that names the key. */
+static void
+test_hostile(void)
+{
+  static const struct {
+    const char *key, *more, *said;
+  } row[] = {
+      {"num_hidden_layers", "1000000000", "num_hidden_layers: found"},
+      {"vocab_size", "4611686018427387904", "vocab_size: found"},
+      {"vocab_size", "1180591620717411303424", "vocab_size"},
+      {"hidden_size", "-64", "hidden_size: found"},
+      {"hidden_size", "64.5", "hidden_size: found"},
+      {"hidden_size", "'64'", "hidden_size: found"},
+      {"num_attention_heads", "[]", "num_attention_heads: found"},
+      {"num_attention_heads", "[4,4,4]", "num_attention_heads has 3 entries"},
+      {"num_attention_heads", "true", "num_attention_heads: found"},
+      {"num_key_value_heads", "3", "num_key_value_heads is 3"},
+      {"layer_types", "['full_attention']", "layer_types"},
+      {"layer_types", "{}", "layer_types: found"},
+      {"rope_scaling", "{'type':'yarn','factor':-2}", "rope_scaling.factor"},
+      {"rope_scaling", "{'type':'twist','factor':2}", "rope_scaling.type"},
+      {"rms_norm_eps", "Infinity", "rms_norm_eps: found"},
+      {"rope_theta", "NaN", "rope_theta: found"},
+      {"hidden_act", "'twist'", "hidden_act 'twist'"},
+      {"torch_dtype", "'int3'", "torch_dtype 'int3'"},
+      {"a\\nb", "1", "a?b: unknown key"},
+      {"mlp_only_layers", "[4]", "mlp_only_layers.0"},
+      {"model_type", "5", "model_type: found"},
+      {"text_config", "[1]", "text_config: found"},
+      {"quantization_config", "'fp8'", "quantization_config: found"},
+  };
+  static const char *const base[][2] = {{"model_type", "'qwen3_moe'"},
+                                        {"hidden_size", "64"},
+                                        {"num_hidden_layers", "4"},
+                                        {"num_attention_heads", "4"},
+                                        {"num_key_value_heads", "4"},
+                                        {"vocab_size", "8"},
+                                        {"num_experts", "16"},
+                                        {"intermediate_size", "64"}};
+  nmb_run *run = nmb__run_open(NULL);
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const nmb__arch *a = NULL;
+    const char *text = nmb_format(run, "{'%s':%s", row[i].key, row[i].more);
+    for (size_t j = 0; j < sizeof base / sizeof *base; j++)
+      if (strcmp(base[j][0], row[i].key))
+        text = nmb_format(run, "%s,'%s':%s", text, base[j][0], base[j][1]);
+    text = quoted(run, nmb_format(run, "%s}", text));
+    const nmb_status s = nmb__arch_parse(run, "c", "c", text, strlen(text), &a);
+    CU_ASSERT_TRUE(s == NMB_BADINPUT || s == NMB_UNSUPPORTED);
+    const bool said = strstr(nmb_error_text(run), row[i].said) != NULL;
+    if (!said)
+      printf("\n  %s: %s\n", row[i].said, nmb_error_text(run));
+    CU_ASSERT_TRUE(said);
+  }
+  nmb__run_close(run);
+}
+
 /* Keys that are not understood are errors, or warnings that are kept. */
 static void
 test_lenient(void)
@@ -505,4 +562,5 @@ UNIT_MAIN("families", {"families have the parameters of their models", test_tota
           {"a class names the family", test_class},
           {"quantised matrices have the bytes of their files", test_schemes},
           {"keys of quantization_config are known", test_quant_keys},
+          {"hostile values name their key", test_hostile},
           {"lenient reading keeps what it lets pass", test_lenient})
