@@ -38,6 +38,7 @@ typedef struct nmb__figure {
   const char *name, *title;
   nmb__figkind kind;
   const char *x, *y;  /* columns */
+  const char *z, *label; /* (optional) of pareto: shown by area, written beside points */
   const char *group;  /* column along the x axis */
   const char *series; /* column told apart by colour */
   const char *facet;  /* (optional) column: one panel for each value */
@@ -51,7 +52,7 @@ typedef struct nmb__figure {
   const char *log;      /* "", "x", "y", "xy" */
   const char *interval; /* bca or percentile */
   bool geomean, share;
-  double ymax, height, confidence; /* 0: chosen; cm; */
+  double ymin, ymax, height, confidence; /* 0: chosen; cm; */
   int resamples;
   int npick;
   const nmb__pick *pick;
