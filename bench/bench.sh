@@ -41,6 +41,30 @@ if [[ -x ./bench/dram-steps ]]; then
   done < <(./bench/dram-steps)
 fi
 
+# seconds COMMAND...: of processor time
+seconds()
+{
+  local TIMEFORMAT='%U %S'
+  { time "$@" >"$tmp/text" 2>"$tmp/err"; } 2>&1 | awk '{print $1 + $2}'
+}
+
+# decode WHAT LEAST COMMAND...: tokens a second of processor time, opening left out
+decode()
+{
+  local what=$1 most=$2 few many
+  shift 2
+  few=$(seconds "$nmbench" generate "$@" --tokens 1 --ignore-eos -n 8)
+  many=$(seconds "$nmbench" generate "$@" --tokens 1 --ignore-eos -n 72)
+  least "decode $what" "$(awk -v a="$few" -v b="$many" 'BEGIN {print 64 / (b - a)}')" t/s "$most"
+}
+
+decode "stories260k, reference" 100 stories260k
+decode "stories260k, functional on AiM" 20 stories260k --machine aim-gddr6
+if [[ -x ./bench/weights ]] && ./bench/weights >"$tmp/15m.bin"; then
+  decode "15 million parameters, reference" 100 "$tmp/15m.bin"
+  decode "15 million parameters, functional on AiM" 20 "$tmp/15m.bin" --machine aim-gddr6
+fi
+
 plan=fuse-dp,dispatch-cost,map-interleave,sched-list,mem-bestfit,emit-queues
 
 # cell NAME MODEL MACHINE REWRITES: graph, all passes, bound and event, once

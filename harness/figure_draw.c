@@ -83,10 +83,10 @@ nmb__log_ticks(nmb_run *run, double lo, double hi)
   static const double step[] = {1, 2, 5};
   const char *out = "";
   for (int e = (int)floor(log10(lo)); e <= (int)ceil(log10(hi)); e++)
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (hi / lo > 3e3 ? 1 : 3); i++) { /* else they crowd */
       const double v = step[i] * pow(10, e);
       if (v >= lo * 0.999 && v <= hi * 1.001)
-        out = nmb_format(run, "%s%s%.6g", out, *out == '\0' ? "" : ", ", v);
+        out = nmb_format(run, "%s%s'%.6g' %.6g", out, *out == '\0' ? "" : ", ", v, v);
     }
   return out;
 }

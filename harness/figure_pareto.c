@@ -17,7 +17,10 @@ typedef struct cloud {
   bool *front;        /* [ncell] nothing is better in all of x, y and z */
   bool *line;         /* [ncell] in both of x and y */
   int nfront, npoint;
+  int ntag; /* labels and arrows of the panel at hand: those before it go */
 } cloud;
+
+enum { TAG = 5000 }; /* of the first; the page has labels of its own */
 
 static bool
 drawn(const cloud *k, int cell, int facet)
@@ -128,7 +131,7 @@ write_cloud(cloud *k)
   FILE *f = k->page.dat;
   fprintf(f, "# x: %s (%s), y: %s (%s), n = %d cells, %d on the front (front = 1)\n",
           d->fig->x, k->ux, d->fig->y, k->uy, k->npoint, k->nfront);
-  fprintf(f, "# x\ty\tfront\tsize\tseries\tfacet\tkey\tlabel\n");
+  fprintf(f, "# x\ty\tfront\tsize\tlabel\tseries\tfacet\tkey\n");
   for (int i = 0; i < d->facet.n; i++) {
     for (int s = 0; s < d->series.n; s++) {
       nmb__page_block(&k->page,
@@ -137,13 +140,13 @@ write_cloud(cloud *k)
       for (int c = 0; c < d->store->ncell; c++)
         if (drawn(k, c, i) && d->series.of[c] == s) {
           fprintf(f, "%.6g\t%.6g\t%d\t%.3f\t%s\t%s\t%s\t%s\n", k->x->num[c] * k->fx,
-                  height(k, c), k->front[c], point_size(k, c), d->series.value[s],
-                  d->facet.value[i], nmb__store_text(d->store, "key", c),
-                  k->label ? k->label[c] : "-");
+                  height(k, c), k->front[c], point_size(k, c),
+                  k->label ? k->label[c] : "-", d->series.value[s], d->facet.value[i],
+                  nmb__store_text(d->store, "key", c));
           written++;
         }
       if (written == 0) /* gnuplot would count an empty block out */
-        fprintf(f, "NaN\tNaN\t0\t0\t%s\t%s\t-\t-\n", d->series.value[s], d->facet.value[i]);
+        fprintf(f, "NaN\tNaN\t0\t0\t-\t%s\t%s\t-\n", d->series.value[s], d->facet.value[i]);
     }
     write_front(k, i);
   }
@@ -247,7 +250,7 @@ overlap(const field *f, rect r)
 /* The nearest free place around the point: eight directions, then further out, with a line
  * from the point to it. */
 static void
-write_label(field *f, int cell)
+write_label(cloud *k, field *f, int cell)
 {
   static const int dir[8][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1},
                                 {1, 1}, {-1, 1}, {1, -1}, {-1, -1}};
@@ -273,15 +276,17 @@ write_label(field *f, int cell)
   }
   f->taken[f->ntaken++] = at;
   FILE *gp = f->k->page.gp;
-  fprintf(gp, "set label %s at graph %.4f,%.4f center font ',%.1f' textcolor rgb '%s'\n",
-          nmb__gp_quote(f->k->d->run, text), bx / f->width, by / f->height,
+  const int tag = TAG + k->ntag++;
+  fprintf(gp, "set label %d %s at graph %.4f,%.4f center font ',%.1f' textcolor rgb '%s'\n",
+          tag, nmb__gp_quote(f->k->d->run, text), bx / f->width, by / f->height,
           0.8 * NMB__FONT, f->k->front[cell] ? "#000000" : "#707070");
-  if (ring > 0)
-    fprintf(gp,
-            "set arrow from graph %.4f,%.4f to graph %.4f,%.4f nohead lw 0.4 lc rgb "
-            "'#909090'\n",
-            x / f->width, y / f->height, fmin(fmax(x, at.x0), at.x1) / f->width,
-            fmin(fmax(y, at.y0), at.y1) / f->height);
+  const bool far = ring > 0; /* an arrow to itself is not drawn, but can be taken back */
+  fprintf(gp,
+          "set arrow %d from graph %.4f,%.4f to graph %.4f,%.4f nohead lw 0.4 lc rgb "
+          "'#909090'\n",
+          tag, x / f->width, y / f->height,
+          (far ? fmin(fmax(x, at.x0), at.x1) : x) / f->width,
+          (far ? fmin(fmax(y, at.y0), at.y1) : y) / f->height);
 }
 
 /* Those of the front have the first choice. */
@@ -302,7 +307,7 @@ write_labels(cloud *k, int facet, const field *axes)
   for (int front = 1; front >= 0; front--)
     for (int c = 0; c < n; c++)
       if (drawn(k, c, facet) && k->front[c] == (front == 1))
-        write_label(&f, c);
+        write_label(k, &f, c);
 }
 
 static const char *
@@ -331,7 +336,10 @@ write_cloud_panel(cloud *k, int facet)
     fprintf(gp, "set logscale x\nset xtics (%s)\n", nmb__log_ticks(d->run, x0, x1));
   if (strchr(d->fig->log, 'y') != NULL)
     fprintf(gp, "set logscale y\nset ytics (%s)\n", nmb__log_ticks(d->run, y0, y1));
-  fprintf(gp, "unset label\nunset arrow\n");
+  if (k->ntag > 0)
+    fprintf(gp, "do for [i=%d:%d] { unset label i; unset arrow i }\n", TAG,
+            TAG + k->ntag - 1);
+  k->ntag = 0;
   write_better(k);
   if (k->label)
     write_labels(k, facet, &(field){.width = nmb__page_inner(&k->page),

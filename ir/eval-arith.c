@@ -4,7 +4,7 @@
  * Digital engines.  Terms are rounded to `multiply`.  `tree` of them are added in pairs, each
  * sum rounded to `tree-sums`, and go to a register, `sum-lanes` registers in turn, each sum
  * rounded to `accumulate`.  After `piece` terms the registers are added in pairs, the sum
- * leaves as `result`, and what has left is added in fp32 in `piece-order`.  int32 registers
+ * leaves as `result` (where all of this is fp32, as float has it), and what has left is added in fp32 in `piece-order`.  int32 registers
  * add products of whole numbers (times a scale) without error; others in fp32.
  *
  * Arrays of cells (engine model cim; both signs of a number drive a pair of rows or columns,
@@ -115,6 +115,36 @@ product(const adder *d, const float *x, const float *w, int64_t step, int64_t k)
   return sum;
 }
 
+/* Trees and registers of fp32: a piece at a time as float has it, in the order of sums that
+ * the reference takes, which is many times faster. */
+static void
+float_pieces(const nmb_arith *a, int64_t m, int64_t n, int64_t k, const float *x,
+             int64_t ldx, const float *w, int64_t ldw, float *y, int64_t ldy)
+{
+  const int64_t each = a->piece > 0 ? a->piece : k, pieces = (k + each - 1) / each;
+  float *v = nmb__xrealloc(NULL, (size_t)(m * n * pieces), sizeof *v);
+  float *sum = nmb__xrealloc(NULL, (size_t)pieces, sizeof *sum);
+  for (int64_t p = 0; p < pieces; p++) {
+    const int64_t at = p * each, len = k - at < each ? k - at : each;
+    nmb__product(m, n, len, x + at, ldx, w + at, ldw, v + p * m * n, n);
+  }
+  for (int64_t i = 0; i < m * n; i++) {
+    float total = 0;
+    for (int64_t p = 0; p < pieces; p++) {
+      const int64_t to = a->order == NMB_ORDER_REVERSE ? pieces - 1 - p : p;
+      sum[to] = as(a->result, (double)v[p * m * n + i]);
+    }
+    if (a->order == NMB_ORDER_PAIRS)
+      total = pairs(NMB_SUM_FP32, sum, pieces);
+    else
+      for (int64_t p = 0; p < pieces; p++)
+        total += sum[p];
+    y[i / n * ldy + i % n] = total;
+  }
+  free(sum);
+  free(v);
+}
+
 static bool
 whole_numbers(nmb_dtype d)
 {
@@ -132,6 +162,10 @@ digital(const nmb__opctx *c, int64_t m, int64_t n, int64_t k, const float *x, in
              .accumulate = integer ? NMB_SUM_FP32 : a->accumulate,
              .whole = integer && c->in[1] && whole_numbers(c->in[0]->dtype) &&
                       whole_numbers(c->in[1]->dtype)};
+  if (step == 1 && k > 0 && !a->multiply && !a->tree_sums && !a->accumulate) {
+    float_pieces(a, m, n, k, x, ldx, w, ldw, y, ldy);
+    return;
+  }
   const size_t pieces = a->piece > 0 ? (size_t)(k / a->piece + 1) : 1;
   d.tree = nmb__xrealloc(NULL, (size_t)(a->tree + a->lanes) + pieces, sizeof *d.tree);
   d.lane = d.tree + a->tree;
