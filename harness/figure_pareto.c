@@ -289,6 +289,34 @@ write_label(cloud *k, field *f, int cell)
           (far ? fmin(fmax(y, at.y0), at.y1) : y) / f->height);
 }
 
+/* The steps of the front from point to point: across, then down. */
+static void
+take_line(field *f, int facet)
+{
+  const cloud *k = f->k;
+  const int n = k->d->store->ncell;
+  for (int c = 0; c < n; c++) {
+    double x0, y0, x1 = INFINITY, y1 = 0;
+    if (!drawn(k, c, facet) || !k->line[c])
+      continue;
+    spot(f, c, &x0, &y0);
+    for (int o = 0; o < n; o++) { /* the next to the right */
+      double x, y;
+      if (o == c || !drawn(k, o, facet) || !k->line[o])
+        continue;
+      spot(f, o, &x, &y);
+      if (x > x0 && x < x1) {
+        x1 = x;
+        y1 = y;
+      }
+    }
+    if (!isfinite(x1))
+      continue;
+    f->taken[f->ntaken++] = (rect){x0, y0 - 0.5, x1, y0 + 0.5};
+    f->taken[f->ntaken++] = (rect){x1 - 0.5, fmin(y0, y1), x1 + 0.5, fmax(y0, y1)};
+  }
+}
+
 /* Those of the front have the first choice. */
 static void
 write_labels(cloud *k, int facet, const field *axes)
@@ -296,7 +324,7 @@ write_labels(cloud *k, int facet, const field *axes)
   const int n = k->d->store->ncell;
   field f = *axes;
   f.k = k;
-  f.taken = NMB_NEW(k->d->run, rect, 2 * n + 1);
+  f.taken = NMB_NEW(k->d->run, rect, 4 * n + 2);
   for (int c = 0; c < n; c++)
     if (drawn(k, c, facet)) {
       const double r = 1 + 2.2 * point_size(k, c);
@@ -304,6 +332,8 @@ write_labels(cloud *k, int facet, const field *axes)
       spot(&f, c, &x, &y);
       f.taken[f.ntaken++] = (rect){x - r, y - r, x + r, y + r};
     }
+  take_line(&f, facet);
+  f.taken[f.ntaken++] = (rect){0, 0, 0.12 * f.width + 30, 0.19 * f.height}; /* "better" */
   for (int front = 1; front >= 0; front--)
     for (int c = 0; c < n; c++)
       if (drawn(k, c, facet) && k->front[c] == (front == 1))
