@@ -4,6 +4,8 @@
  * writes nothing. */
 #include "nmbench/nmb_sim.h"
 
+#include <math.h>
+
 static nmb_status
 evaluate(nmb_run *run, const nmb_prog *p)
 {
@@ -16,6 +18,8 @@ evaluate(nmb_run *run, const nmb_prog *p)
   nmb_emit(run, "logits_rms", e.logits_rms);
   nmb_emit(run, "top1", e.top1);
   nmb_emit(run, "kl", e.kl);
+  if (isnan(e.perplexity)) /* no text, or weights that mean nothing */
+    return NMB_OK;
   nmb_emit(run, "perplexity", e.perplexity);
   nmb_emit(run, "perplexity_exact", e.perplexity_exact);
   return NMB_OK;
@@ -33,7 +37,7 @@ static const nmb_metric metrics[] = {
     {"logits_rms", "1", "less", "relative error of logits, root mean square"},
     {"top1", "1", "more", "share of tokens with the same largest logit as in float"},
     {"kl", "1", "less", "divergence of the next token's distribution from that in float"},
-    {"perplexity", "1", "less", "of the model's text; NaN without its weights or a text"},
+    {"perplexity", "1", "less", "of the model's text; absent without its weights or a text"},
     {"perplexity_exact", "1", "less", "the same by the model in float"},
     {0}};
 

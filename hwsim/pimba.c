@@ -364,7 +364,7 @@ NMB_PLUGIN
     .name = "state-update",
     .version = "1",
     .summary = "units in DRAM banks that update recurrent states and multiply caches",
-    .source = "kim2025pimba; kwon2021hbmpim",
+    .source = "kim2025pimba; Lee et al., ISCA 2021, doi 10.1109/ISCA52012.2021.00013",
     .limits = "heads in one page are timed together and have equal parts; refresh as an "
               "average stretch; rounding (stochastic in Pimba) is to nearest; softmax "
               "and all products with weights are the host's",
