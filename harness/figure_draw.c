@@ -82,10 +82,11 @@ nmb__log_ticks(nmb_run *run, double lo, double hi)
 {
   static const double step[] = {1, 2, 5};
   const char *out = "";
+  const int every = hi / lo > 1e7 ? 3 : 1; /* decades, of those divisible by it */
   for (int e = (int)floor(log10(lo)); e <= (int)ceil(log10(hi)); e++)
     for (int i = 0; i < (hi / lo > 3e3 ? 1 : 3); i++) { /* else they crowd */
       const double v = step[i] * pow(10, e);
-      if (v >= lo * 0.999 && v <= hi * 1.001)
+      if (e % every == 0 && v >= lo * 0.999 && v <= hi * 1.001)
         out = nmb_format(run, "%s%s'%.6g' %.6g", out, *out == '\0' ? "" : ", ", v, v);
     }
   return out;
