@@ -21,7 +21,8 @@ static const char *const pipelines[] = {
     "emit-queues",
     "legalize,moe-lower,quantize{weights=int8},fuse-none,dispatch-rule{threshold=1000},"
     "map-interleave,sched-inorder,mem-bump,emit-queues",
-    "legalize,moe-lower,quantize{weights=int8,activations=bf16,kv=bf16,group=64},fuse-none,"
+    "legalize,moe-lower,quantize{weights=int8,activations=bf16,kv=bf16,group=64},fuse-"
+    "none,"
     "dispatch-rule{prefer=cim},map-interleave,sched-list,mem-bestfit,emit-queues"};
 
 /* NULL: does not fit, or an op of it does not run there. */
@@ -136,8 +137,8 @@ check(nmb_run *run, const nmb_prog *p)
 }
 
 /* Models of engines that have run something. */
-static const char *const engine_models[] = {"roofline", "systolic", "vector",
-                                            "dram-pim", "hbm-pim",  "upmem-dpu",
+static const char *const engine_models[] = {"roofline", "systolic",     "vector",
+                                            "dram-pim", "hbm-pim",      "upmem-dpu",
                                             "link",     "state-update", "cim"};
 enum { NMODEL = sizeof engine_models / sizeof *engine_models };
 
@@ -209,5 +210,5 @@ test_machines(void)
   nmb__run_close(run);
 }
 
-UNIT_MAIN("machines", {"time, energy and interfaces add up on every machine",
-                       test_machines})
+UNIT_MAIN("machines",
+          {"time, energy and interfaces add up on every machine", test_machines})
