@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "base/run.h"
-#include "frontend/model.h"
-#include "ir/eval.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/watched.h"
 
 enum { T = 9, H = 32, N = 4, PLE = 8, FFN = 48, HEADS = 4, KV = 2, D = 8, WINDOW = 6 };
 
@@ -107,32 +105,6 @@ same(const seen *a, const char *x, const seen *b, const char *y, int64_t n)
 static const int32_t ids[T] = {3, 11, 5, 62, 40, 7, 0, 59, 23};
 
 static void
-look(const char *family, watched *w)
-{
-  static const uint64_t seed = 9;
-  static const nmb__routing_spec routing = {"uniform", 1, 1};
-  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
-  const nmb__weights weights = nmb__weights_random(&seed);
-  nmb_run *run = nmb__run_open(stderr);
-  const nmb__arch *a;
-  nmb_prog *p;
-  const float *y;
-  int64_t rows, columns;
-  CU_ASSERT_EQUAL_FATAL(
-      nmb__arch_load(run, nmb_format(run, "%s/tests/data/tiny/%s.json", top, family), &a),
-      NMB_OK);
-  CU_ASSERT_EQUAL_FATAL(
-      nmb__graph_build(run, a, (nmb_step_spec){NMB_PREFILL, 1, T, 0}, &routing, &p),
-      NMB_OK);
-  nmb__eval *e =
-      nmb__eval_open(&weights, &(nmb__eval_options){.watch = watch, .watch_self = w});
-  CU_ASSERT_EQUAL(nmb__eval_step(run, e, p, ids, &y, &rows, &columns), NMB_OK);
-  nmb__eval_close(e);
-  nmb_prog_free(p);
-  nmb__run_close(run);
-}
-
-static void
 release(watched *w)
 {
   for (int k = 0; k < w->n; k++)
@@ -149,7 +121,7 @@ positions(const char *family, int n, const int *at)
   w->n = n;
   for (int i = 0; i < n; i++)
     w->at[i].position = at[i];
-  look(family, w);
+  watched_prefill(family, 9, ids, T, watch, w);
   return w;
 }
 

@@ -2,8 +2,7 @@
 /* Values of a token side by side: the ops that mix them, and models that carry them from
  * layer to layer, against the formulas of their papers in another formulation. */
 #include "tests/unit/opbench.h"
-
-#include "frontend/model.h"
+#include "tests/unit/watched.h"
 
 /* ----------------------------------------------------------------------- ops */
 /* The sum as a product with the whole block matrix of w and the identity. */
@@ -251,35 +250,14 @@ expected(const parts *s, int k, int t, int column)
 static void
 test_sums(void)
 {
-  static const uint64_t seed = 9;
-  static const nmb__routing_spec routing = {"uniform", 1, 1};
   static parts s;
-  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
-  const nmb__weights w = nmb__weights_random(&seed);
   const int32_t ids[TOKENS] = {5, 9, 2, 44, 5, 31};
-  nmb_run *run = nmb__run_open(stderr);
-  const nmb__arch *a;
-  const float *y;
-  nmb_prog *p;
-  int64_t n, m;
-  CU_ASSERT_EQUAL_FATAL(
-      nmb__arch_load(run, nmb_format(run, "%s/tests/data/tiny/kimi_k3.json", top), &a),
-      NMB_OK);
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a,
-                                         (nmb_step_spec){NMB_PREFILL, 1, TOKENS, 0},
-                                         &routing, &p),
-                        NMB_OK);
-  nmb__eval *e =
-      nmb__eval_open(&w, &(nmb__eval_options){.watch = watch, .watch_self = &s});
-  CU_ASSERT_EQUAL_FATAL(nmb__eval_step(run, e, p, ids, &y, &n, &m), NMB_OK);
+  watched_prefill("kimi_k3", 9, ids, TOKENS, watch, &s);
   for (int k = 0; k <= 2 * LAYERS; k++)
     for (int i = 0; i < (k < 2 * LAYERS ? TOKENS : 1) * WIDE; i++) {
       const int t = k < 2 * LAYERS ? i / WIDE : TOKENS - 1;
       NEAR(s.read[k][i / WIDE][i % WIDE], expected(&s, k, t, i % WIDE), 1e-5);
     }
-  nmb__eval_close(e);
-  nmb_prog_free(p);
-  nmb__run_close(run);
 }
 
 /* ------------------------------------------------------- streams and pooled caches */
@@ -605,38 +583,17 @@ static void
 test_v4(void)
 {
   static const int every[] = {0, 4, 6, 4};
-  static const uint64_t seed = 31;
-  static const nmb__routing_spec routing = {"uniform", 1, 1};
   static v4 s;
-  const char *top = getenv("srcdir") ? getenv("srcdir") : ".";
-  const nmb__weights w = nmb__weights_random(&seed);
-  nmb_run *run = nmb__run_open(stderr);
-  const nmb__arch *a;
-  const float *y;
-  nmb_prog *p;
-  int64_t n, m;
-  CU_ASSERT_EQUAL_FATAL(
-      nmb__arch_load(run, nmb_format(run, "%s/tests/data/tiny/deepseek_v4.json", top), &a),
-      NMB_OK);
   for (int layer = 0; layer < 4; layer++) {
     s = (v4){.position = layer + 1};
     for (int i = 0; i < V4T; i++)
       s.ids[i] = (7 * i + 3) % 61;
-    CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a,
-                                           (nmb_step_spec){NMB_PREFILL, 1, V4T, 0},
-                                           &routing, &p),
-                          NMB_OK);
-    nmb__eval *e =
-        nmb__eval_open(&w, &(nmb__eval_options){.watch = v4_watch, .watch_self = &s});
-    CU_ASSERT_EQUAL_FATAL(nmb__eval_step(run, e, p, s.ids, &y, &n, &m), NMB_OK);
+    watched_prefill("deepseek_v4", 31, s.ids, V4T, v4_watch, &s);
     v4_attention(&s, every[layer]);
     v4_network(&s, layer < 2);
-    nmb__eval_close(e);
-    nmb_prog_free(p);
     for (int i = 0; i < s.nweight; i++)
       free((void *)(uintptr_t)s.weight[i].v);
   }
-  nmb__run_close(run);
 }
 
 UNIT_MAIN("streams", {"mix is a product with a block matrix", test_mix},
