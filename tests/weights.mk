@@ -21,6 +21,7 @@ EXTRA_DIST += tests/cli/weights.py
 dist_check_SCRIPTS += tests/cli/archs.sh
 TESTS += tests/cli/archs.sh
 EXTRA_DIST += tests/cli/archs.py tests/cli/stored.py tests/cli/tokens.py tests/cli/tiny_gguf.py
+EXTRA_DIST += tests/cli/tiny_hf.py
 check_PROGRAMS += tests/fuzz/fuzz_weights
 TESTS += tests/fuzz/fuzz_weights
 tests_fuzz_fuzz_weights_SOURCES = tests/fuzz/fuzz_weights.c
