@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* GGUF, versions 2 and 3, little-endian (ggml-org/llama.cpp, gguf.h). */
+/* GGUF, versions 2 and 3, little-endian, in one file or in parts (ggml-org/llama.cpp,
+ * gguf.h, gguf-split). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -290,14 +291,14 @@ version_check(const cursor *c, uint32_t v)
                   "GGUF version %" PRIu32 ", expected 2 or 3", v);
 }
 
-nmb_status
-nmb__gguf_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, size_t n)
+/* One file: its keys and tensors. */
+static nmb_status
+part_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, size_t n)
 {
   cursor c = {run, file, p, p + 4, p + n};
   const nmb_loc loc = {file, 0, 0};
   uint32_t version;
   uint64_t ntensor, nmeta, align = 32;
-  w->naming = NMB__NAMES_GGUF;
   NMB_TRY(take32(&c, "the version", &version));
   NMB_TRY(version_check(&c, version));
   NMB_TRY(take64(&c, "the number of tensors", &ntensor));
@@ -318,5 +319,104 @@ nmb__gguf_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, 
                     "general.alignment is no power of two up to 2^20");
   NMB_TRY(tensors_read(&c, w, ntensor, align));
   w->hash = nmb__hash(p, (size_t)(c.p - p));
+  return NMB_OK;
+}
+
+/* --------------------------------------------------------------- split files */
+/* The value of a key that is a whole number, before the keys are sorted. */
+static int64_t
+whole(const nmb__wfile *w, const char *key, int64_t absent)
+{
+  for (int i = 0; i < w->nmeta; i++)
+    if (!strcmp(w->meta[i].key, key))
+      return w->meta[i].kind == NMB__META_INT ? w->meta[i].i : -1;
+  return absent;
+}
+
+/* "dir/name-00002-of-00003.gguf" with another number. */
+static nmb_status
+part_path(nmb_run *run, const char *file, int64_t no, int64_t count, int64_t want,
+          const char **out)
+{
+  const char *end =
+      nmb_format(run, "-%05" PRId64 "-of-%05" PRId64 ".gguf", no + 1, count);
+  const size_t n = strlen(file), m = strlen(end);
+  if (n <= m || strcmp(file + n - m, end))
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){file, 0, 0},
+                    "part %" PRId64 " of %" PRId64
+                    " of a model: found this name, expected one that ends with %s, as "
+                    "the other parts are found by it",
+                    no + 1, count, end);
+  *out = nmb_format(run, "%.*s-%05" PRId64 "-of-%05" PRId64 ".gguf", (int)(n - m), file,
+                    want + 1, count);
+  return NMB_OK;
+}
+
+/* Adds the part's tensors to w, and the keys of the first, which alone has them all. */
+static nmb_status
+part_add(nmb_run *run, nmb__wfile *w, const nmb__wfile *part, int64_t no, int64_t count)
+{
+  const int64_t is = whole(part, "split.no", -1), of = whole(part, "split.count", -1);
+  if (is != no || of != count)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){part->path, 0, 0},
+                    "found split.no %" PRId64 " and split.count %" PRId64
+                    ", expected %" PRId64 " and %" PRId64,
+                    is, of, no, count);
+  for (int i = 0; i < part->ntensor; i++)
+    nmb__wtensor_add(run, w, &part->tensor[i]);
+  for (int i = 0; !no && i < part->nmeta; i++)
+    nmb__meta_add(run, w, &part->meta[i]);
+  const uint64_t both[2] = {w->hash, part->hash};
+  w->hash = nmb__hash(both, sizeof both);
+  return NMB_OK;
+}
+
+/* All parts of a model in many files, of which `one` was read (gguf-split of llama.cpp). */
+static nmb_status
+parts_read(nmb_run *run, nmb__wfile *w, const nmb__wfile *one, int64_t count)
+{
+  const int64_t own = whole(one, "split.no", -1);
+  if (own < 0 || own >= count || count > 99999)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){one->path, 0, 0},
+                    "found split.no %" PRId64 " and split.count %" PRId64
+                    ", expected a number below the count, and at most 99999 parts",
+                    own, count);
+  for (int64_t i = 0; i < count; i++) {
+    nmb__wfile part = *one;
+    if (i != own) {
+      const uint8_t *p;
+      size_t n;
+      part = (nmb__wfile){0};
+      NMB_TRY(part_path(run, one->path, own, count, i, &part.path));
+      NMB_TRY(nmb__map_file(run, w, part.path, &p, &n));
+      if (n < 4 || memcmp(p, "GGUF", 4))
+        return nmb_fail(run, NMB_BADINPUT, (nmb_loc){part.path, 0, 0},
+                        "a part of a GGUF model that does not start with GGUF");
+      NMB_TRY(part_read(run, &part, part.path, p, n));
+    }
+    NMB_TRY(part_add(run, w, &part, i, count));
+  }
+  const int64_t all = whole(w, "split.tensors.count", w->ntensor);
+  if (all != w->ntensor)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){one->path, 0, 0},
+                    "the parts have %d tensors, but split.tensors.count is %" PRId64,
+                    w->ntensor, all);
+  return NMB_OK;
+}
+
+nmb_status
+nmb__gguf_read(nmb_run *run, nmb__wfile *w, const char *file, const uint8_t *p, size_t n)
+{
+  nmb__wfile one = {.path = file};
+  w->naming = NMB__NAMES_GGUF;
+  NMB_TRY(part_read(run, &one, file, p, n));
+  const int64_t count = whole(&one, "split.count", 1);
+  if (count > 1)
+    return parts_read(run, w, &one, count);
+  w->tensor = one.tensor;
+  w->ntensor = one.ntensor;
+  w->meta = one.meta;
+  w->nmeta = one.nmeta;
+  w->hash = one.hash;
   return NMB_OK;
 }

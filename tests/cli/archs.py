@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from tiny_gguf import Model, write
+from tiny_gguf import Model, write, write_parts
 
 TOKENS = [3, 17, 42, 9, 60, 3, 25, 11, 33, 50, 7, 29]
 H, V, FF, CONTEXT = 32, 64, 48, 64
@@ -170,6 +170,15 @@ def llama_experts_apart():
     return k, out, dict(o, all=t)
 
 
+def llama_alignment():
+    k, t, o = plain('llama', 'adjacent')
+    return dict(k, **{'general.alignment': 128}), t, o
+
+
+CASES['llama-alignment'] = llama_alignment
+add('llama-version-2', 'llama', 'adjacent', o=dict(version=2))
+add('llama-parts', 'llama', 'adjacent', o=dict(parts=3))
+add('llama-later-part', 'llama', 'adjacent', o=dict(parts=3, part=2))
 add('mistral3', 'mistral3', 'adjacent', attn=dict(dk=16), rot=16, k=dict(attention__key_length=16, attention__value_length=16),
     o=dict(dk=16))
 add('internlm2', 'internlm2', 'adjacent')
@@ -570,8 +579,11 @@ def main():
     names = sys.argv[3:] or list(CASES)
     for name in names:
         k, t, o = CASES[name]()
-        path = f'{folder}/{name}.gguf'
-        write(path, k, t)
+        path, version, parts, part = f'{folder}/{name}.gguf', o.pop('version', 3), o.pop('parts', 0), o.pop('part', 1)
+        if parts:
+            path = write_parts(f'{folder}/{name}', k, t, parts).replace('-00001', f'-{part:05}')
+        else:
+            write(path, k, t, version)
         want = Model(o.pop('all', t), **o).run(TOKENS)
         p = subprocess.run([nmbench, 'logits', path, '--tokens', ','.join(map(str, TOKENS)), '--json'], capture_output=True, text=True)
         if p.returncode:

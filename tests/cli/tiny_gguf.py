@@ -26,21 +26,32 @@ def value(v):
     return struct.pack('<I', 9) + first[:4] + struct.pack('<Q', len(v)) + b''.join(value(x)[4:] for x in v)
 
 
-def write(path, keys, tensors):
+def write_parts(path, keys, tensors, count):
+    """Files as llama.cpp's gguf-split makes them; the name of the first."""
+    names, n = list(tensors), -(-len(tensors) // count)
+    for i in range(count):
+        split = {'split.no': i, 'split.count': count, 'split.tensors.count': len(names)}
+        write(f'{path}-{i + 1:05}-of-{count:05}.gguf', {**({} if i else keys), **split},
+              {k: tensors[k] for k in names[n * i:n * i + n]})
+    return f'{path}-00001-of-{count:05}.gguf'
+
+
+def write(path, keys, tensors, version=3):
     """tensors: name -> array as PyTorch has it, the last dimension lying together."""
-    out = [b'GGUF', struct.pack('<IQQ', 3, len(tensors), len(keys))]
+    align = keys.get('general.alignment', 32)
+    out = [b'GGUF', struct.pack('<IQQ', version, len(tensors), len(keys))]
     out += [text(k) + value(v) for k, v in keys.items()]
     data, at = [], 0
     for name, t in tensors.items():
         b = np.ascontiguousarray(t, '<f4').tobytes()
-        b += bytes(-len(b) % 32)
+        b += bytes(-len(b) % align)
         out.append(text(name) + struct.pack('<I', t.ndim) + struct.pack(f'<{t.ndim}Q', *t.shape[::-1]) +
                    struct.pack('<IQ', 0, at))
         data.append(b)
         at += len(b)
     head = b''.join(out)
     with open(path, 'wb') as f:
-        f.write(head + bytes(-len(head) % 32) + b''.join(data))
+        f.write(head + bytes(-len(head) % align) + b''.join(data))
 
 
 # ---------------------------------------------------------------- arithmetic

@@ -211,6 +211,28 @@ gguf_two(const char *a, const char *b, uint64_t ne, uint32_t type, uint64_t offs
   opens(&f, words);
 }
 
+/* One part of a model in several files, which are not there. */
+static void
+gguf_part(uint64_t no, uint64_t count, const char *words)
+{
+  bytes f = gguf_begin(0, 2);
+  put_text(&f, "split.no");
+  put(&f, 4, 4);
+  put(&f, no, 4);
+  put_text(&f, "split.count");
+  put(&f, 4, 4);
+  put(&f, count, 4);
+  opens(&f, words);
+}
+
+static void
+test_gguf_parts(void)
+{
+  gguf_part(0, 2, "expected one that ends with -00001-of-00002.gguf");
+  gguf_part(2, 2, "found split.no 2 and split.count 2");
+  gguf_part(0, 1 << 30, "at most 99999 parts");
+}
+
 static void
 test_gguf(void)
 {
@@ -427,6 +449,7 @@ test_four_bits(void)
 UNIT_MAIN("wfile", {"blocks of every type decode bit for bit", test_blocks},
           {"small floats have their extreme values", test_small_floats},
           {"a GGUF header that lies is refused by name", test_gguf},
+          {"a part of a GGUF model without the others is refused", test_gguf_parts},
           {"safetensors tile their file", test_safetensors},
           {"codes of the published layouts have their values", test_layouts},
           {"4 bit floats take their two scales", test_four_bits},
