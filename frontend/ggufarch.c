@@ -130,6 +130,18 @@ fits(const char *pattern, const char *s)
   return !strncmp(pattern, s, n) && (pattern[n] || !s[n]);
 }
 
+/* Is the row for the file's architecture? */
+static bool
+row_is(const reader *r, const key_row *k)
+{
+  const char *mixer = r->c.set[NMB__F_MIXER].s;
+  if (!strcmp(k->arch, "(latent)"))
+    return r->c.set[NMB__F_MLA].i;
+  if (!strcmp(k->arch, "(heads)"))
+    return !strcmp(mixer, "ssd") || !strcmp(mixer, "delta") || !strcmp(mixer, "kda");
+  return !*k->arch || !strcmp(k->arch, r->row->arch);
+}
+
 static nmb_status
 key_unknown(const reader *r, const char *key)
 {
@@ -153,7 +165,7 @@ key_read(reader *r, const nmb__meta *m)
   const char *s = m->key + n + 1;
   for (size_t i = 0; i < NKEY; i++) {
     const key_row *k = &keys[i];
-    if (!fits(k->key, s) || (*k->arch && strcmp(k->arch, r->row->arch)))
+    if (!fits(k->key, s) || !row_is(r, k))
       continue;
     if (k->field >= 0 && k->field != NMB__F_NFIELD)
       return set(r, (nmb__field)k->field, m->key, one_number(meta_json(r, m)));
@@ -185,6 +197,19 @@ of_any(const reader *r, const char *name)
   for (int64_t i = 0; !t && i < r->c.set[NMB__F_LAYERS].i; i++)
     t = of_layer(r, i, name);
   return t;
+}
+
+/* Layers that predict further tokens stand behind the others, and count as layers. */
+static nmb_status
+layers_read(reader *r)
+{
+  const nmb__meta *m = meta(r, "nextn_predict_layers");
+  int64_t n = r->c.set[NMB__F_LAYERS].i;
+  for (int64_t i = 0; m && i < m->i && n > 1; i++)
+    n -= of_layer(r, n - 1, "nextn.eh_proj.weight") ||
+         !of_layer(r, n - 1, "attn_norm.weight");
+  r->c.set[NMB__F_LAYERS].key = NULL;
+  return set(r, NMB__F_LAYERS, "block_count", json_integer(n));
 }
 
 static nmb_status
@@ -315,6 +340,9 @@ latent_read(reader *r)
 static nmb_status
 mixers_read(reader *r)
 {
+  if (!strcmp(r->c.set[NMB__F_MIXER].s, "ssd"))
+    NMB_TRY(set(r, NMB__F_MIX_NORM_ON, "ssm_norm.weight",
+                json_boolean(of_any(r, "ssm_norm.weight") != NULL)));
   if (!strcmp(r->c.set[NMB__F_MIXER].s, "none") || r->c.set[NMB__F_MIX_BESIDE].i)
     return NMB_OK;
   const int64_t layers = r->c.set[NMB__F_LAYERS].i;
@@ -558,6 +586,7 @@ header_read(reader *r)
   NMB_TRY(nmb__config_apply(r->run, &r->c, r->row->values));
   for (int i = 0; i < r->w->nmeta; i++)
     NMB_TRY(key_read(r, &r->w->meta[i]));
+  NMB_TRY(layers_read(r));
   NMB_TRY(flags_read(r));
   NMB_TRY(norms_read(r));
   NMB_TRY(sizes_read(r));

@@ -35,6 +35,10 @@ typedef enum pick_kind {
   PICK_DELTA_GROUP, /* the same, then the gate, for each key head */
   PICK_DELTA_BETA,  /* of beta and step for each key head */
   PICK_HEAD_QKV,    /* of queries, keys, values for each head */
+  PICK_TILED,       /* all; heads of values lie by their place among those of a key head */
+  PICK_TILED_V,     /* the same, behind queries and keys */
+  PICK_TILED_COLS,  /* the same for columns */
+  PICK_TILED_DECAY, /* as TILED, of what DECAY is of */
   PICK_DECAY,       /* all; the file has -exp of it */
   PICK_REST,        /* all; the file has 1 minus it */
   PICK_THIRD0,      /* a third of the rows */
@@ -69,9 +73,11 @@ static const name_row table[] = {
 #define NROW (sizeof table / sizeof *table)
 
 /* Row r of a slab of the graph's weight is row first + r / len * stride + r % len of the
- * `total` rows that the file's slab has. */
+ * `total` rows that the file's slab has.
+ * unit: of the heads of so many rows, `each` read one key head; the file has the first of
+ * every key head, then the second of every one, ..  0: no such heads. */
 typedef struct pick {
-  int64_t first, len, stride, total;
+  int64_t first, len, stride, total, unit, each;
 } pick;
 
 /* What is looked for. */
@@ -150,8 +156,17 @@ among(const wanted *q, const nmb__mixer *t, const int *kinds, int64_t groups)
   return p;
 }
 
+/* Qwen3.5's converter turns the order of the value heads (see pick). */
 static pick
-mixer_pick(const wanted *q, const nmb__mixer *t, pick_kind kind)
+tiled_pick(const nmb__mixer *t, pick_kind kind, int64_t n)
+{
+  const int64_t keys = kind == PICK_TILED_V ? 2 * t->groups * t->dk : 0;
+  return (pick){keys,    n, n, keys + n, kind == PICK_TILED_COLS ? 0 : n / t->heads,
+                t->heads / t->groups};
+}
+
+static pick
+mixer_pick(const wanted *q, const nmb__mixer *t, pick_kind kind, int64_t n)
 {
   static const int step[] = {MIX_DTDOWN, MIX_B, MIX_C, -1},
                    all[] = {MIX_Z, MIX_X, MIX_B, MIX_C, MIX_DT, -1},
@@ -159,8 +174,12 @@ mixer_pick(const wanted *q, const nmb__mixer *t, pick_kind kind)
                    qkvz[] = {MIX_Q, MIX_K, MIX_V, MIX_Z, -1},
                    beta[] = {MIX_BETA, MIX_DT, -1};
   if (!t->kind)
-    return (pick){0, 0, 0, 0};
+    return (pick){0};
   switch (kind) {
+  case PICK_TILED:
+  case PICK_TILED_DECAY:
+  case PICK_TILED_V:
+  case PICK_TILED_COLS: return tiled_pick(t, kind, n);
   case PICK_MAMBA_STEP: return among(q, t, step, 1);
   case PICK_SSD_ALL: return among(q, t, all, 1);
   case PICK_SSD_CONV: return among(q, t, conv, 1);
@@ -180,46 +199,66 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   const int64_t g = t->heads / t->kv_heads, group = (g + 1) * t->dk + t->dv;
   const int64_t latent = t->d_nope + t->dv;
   switch (kind) {
-  case PICK_Q: return (pick){0, n, n, hq + hk + hv};
-  case PICK_K: return (pick){hq, n, n, hq + hk + hv};
-  case PICK_V: return (pick){hq + hk, n, n, hq + hk + hv};
-  case PICK_GROUP_Q: return (pick){0, g * t->dk, group, t->kv_heads * group};
-  case PICK_GROUP_K: return (pick){g * t->dk, t->dk, group, t->kv_heads * group};
-  case PICK_GROUP_V: return (pick){(g + 1) * t->dk, t->dv, group, t->kv_heads * group};
-  case PICK_FIRST: return (pick){0, n, n, 2 * n};
-  case PICK_SECOND: return (pick){n, n, n, 2 * n};
-  case PICK_EVEN: return (pick){0, 1, 2, 2 * n};
-  case PICK_ODD: return (pick){1, 1, 2, 2 * n};
-  case PICK_LATENT_K: return (pick){0, t->d_nope, latent, t->heads * latent};
-  case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent};
-  case PICK_HEAD_FIRST: return (pick){0, t->dk, 2 * t->dk, 2 * n};
-  case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n};
+  case PICK_Q: return (pick){0, n, n, hq + hk + hv, 0, 0};
+  case PICK_K: return (pick){hq, n, n, hq + hk + hv, 0, 0};
+  case PICK_V: return (pick){hq + hk, n, n, hq + hk + hv, 0, 0};
+  case PICK_GROUP_Q: return (pick){0, g * t->dk, group, t->kv_heads * group, 0, 0};
+  case PICK_GROUP_K: return (pick){g * t->dk, t->dk, group, t->kv_heads * group, 0, 0};
+  case PICK_GROUP_V: return (pick){(g + 1) * t->dk, t->dv, group, t->kv_heads * group, 0, 0};
+  case PICK_FIRST: return (pick){0, n, n, 2 * n, 0, 0};
+  case PICK_SECOND: return (pick){n, n, n, 2 * n, 0, 0};
+  case PICK_EVEN: return (pick){0, 1, 2, 2 * n, 0, 0};
+  case PICK_ODD: return (pick){1, 1, 2, 2 * n, 0, 0};
+  case PICK_LATENT_K: return (pick){0, t->d_nope, latent, t->heads * latent, 0, 0};
+  case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent, 0, 0};
+  case PICK_HEAD_FIRST: return (pick){0, t->dk, 2 * t->dk, 2 * n, 0, 0};
+  case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n, 0, 0};
   case PICK_ALL:
   case PICK_SLAB:
   case PICK_REST:
-  case PICK_DECAY: return (pick){0, n, n, n};
+  case PICK_DECAY: return (pick){0, n, n, n, 0, 0};
   case PICK_THIRD0:
   case PICK_THIRD1:
-  case PICK_THIRD2: return (pick){(kind - PICK_THIRD0) * n, n, n, 3 * n};
+  case PICK_THIRD2: return (pick){(kind - PICK_THIRD0) * n, n, n, 3 * n, 0, 0};
   case PICK_FIFTH0:
   case PICK_FIFTH1:
   case PICK_FIFTH2:
   case PICK_FIFTH3:
-  case PICK_FIFTH4: return (pick){(kind - PICK_FIFTH0) * n, n, n, 5 * n};
+  case PICK_FIFTH4: return (pick){(kind - PICK_FIFTH0) * n, n, n, 5 * n, 0, 0};
   case PICK_SIXTH0:
   case PICK_SIXTH1:
   case PICK_SIXTH2:
   case PICK_SIXTH3:
   case PICK_SIXTH4:
-  case PICK_SIXTH5: return (pick){(kind - PICK_SIXTH0) * n, n, n, 6 * n};
-  default: return l ? mixer_pick(q, &l->mixer, kind) : (pick){0, 0, 0, 0};
+  case PICK_SIXTH5: return (pick){(kind - PICK_SIXTH0) * n, n, n, 6 * n, 0, 0};
+  default: return l ? mixer_pick(q, &l->mixer, kind, n) : (pick){0};
   }
 }
 
 static int64_t
 row_at(const pick *p, int64_t r)
 {
+  if (p->unit) {
+    const int64_t head = r / p->unit, keys = p->len / p->unit / p->each;
+    r = (head % p->each * keys + head / p->each) * p->unit + r % p->unit;
+  }
   return p->first + r / p->len * p->stride + r % p->len;
+}
+
+/* The columns of every row as the graph has them. */
+static void
+columns_turn(const wanted *q, int64_t rows, int64_t cols, float *w)
+{
+  const nmb__mixer *t = &q->m->arch->layer[q->layer].mixer;
+  const int64_t unit = cols / t->heads;
+  const pick p = {0, cols, cols, cols, unit, t->heads / t->groups};
+  float *row = nmb__xrealloc(NULL, (size_t)cols, sizeof *row);
+  for (int64_t r = 0; r < rows; r++) {
+    memcpy(row, w + r * cols, (size_t)cols * sizeof *row);
+    for (int64_t i = 0; i < cols; i++)
+      w[r * cols + i] = row[row_at(&p, i)];
+  }
+  free(row);
 }
 
 /* Fits the source the slabs (1 for a tensor of one expert) of what is wanted?  *p, *rows,
@@ -379,7 +418,10 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       turned_read(s, slabs, &p, rows, cols, to);
     else
       matrix_read(s, slabs, &p, rows, cols, to);
-    for (int64_t i = 0; row->part == PICK_DECAY && i < rows * (cols ? cols : 1); i++)
+    if (row->part == PICK_TILED_COLS)
+      columns_turn(q, rows, cols, to);
+    const bool decay = row->part == PICK_DECAY || row->part == PICK_TILED_DECAY;
+    for (int64_t i = 0; decay && i < rows * (cols ? cols : 1); i++)
       to[i] = logf(-to[i]);
     for (int64_t i = 0; row->part == PICK_REST && i < rows * (cols ? cols : 1); i++)
       to[i] = 1 - to[i];

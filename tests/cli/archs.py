@@ -54,16 +54,16 @@ class Maker:
         self.lin(b + 'ffn_up' + end, ff * (2 if kind == 'fused' else 1), H, bias)
         self.lin(b + 'ffn_down' + end, H, ff, bias)
 
-    def experts(self, b, E=6, ff=16, shared=0, bias=False, router_bias=False, select=False, shared_gate=False):
+    def experts(self, b, E=6, ff=16, shared=0, bias=False, router_bias=False, select=False, shared_gate=False, kind='split'):
         self.lin(b + 'ffn_gate_inp', E, H, router_bias)
-        for name, n, k in (('gate', ff, H), ('up', ff, H), ('down', H, ff)):
+        for name, n, k in (('gate', ff, H), ('up', ff, H), ('down', H, ff))[kind == 'plain':]:
             self.w(f'{b}ffn_{name}_exps', E, n, k)
             if bias:
                 self.w(f'{b}ffn_{name}_exps', E, n, size=0.3, end='.bias')
         if select:
             self.w(b + 'exp_probs_b', E, size=0.3, end='.bias')
         if shared:
-            self.network(b, ff=shared, end='_shexp')
+            self.network(b, kind, ff=shared, end='_shexp')
         if shared_gate:
             self.w(b + 'ffn_gate_inp_shexp', H)
 
@@ -86,8 +86,8 @@ def keys(arch, **more):
             **{f'{arch}.{n}': v for n, v in k.items() if v is not None}}
 
 
-RMS = dict(attention__layer_norm_rms_epsilon=1e-5)
-LN = dict(attention__layer_norm_epsilon=1e-5)
+RMS = dict(attention__layer_norm_rms_epsilon=1e-3)  # large, so that another one shows
+LN = dict(attention__layer_norm_epsilon=1e-3)
 
 
 def plain(arch, rope='half', k=None, o=None, L=2, norm='rms', bias=False, attn=None, ffn=None, tied=False, head_bias=False,
@@ -195,8 +195,31 @@ add('qwen2moe', 'qwen2moe', bias=True, attn=dict(out_bias=False), moe=dict(share
     k=dict(expert_feed_forward_length=16, expert_shared_feed_forward_length=24))
 add('qwen3', 'qwen3', attn=dict(qk='head', dk=16), rot=16, k=dict(attention__key_length=16, attention__value_length=16), o=dict(dk=16))
 add('qwen3moe', 'qwen3moe', attn=dict(qk='head'), moe={}, k=dict(expert_feed_forward_length=16))
+add('qwen2vl', 'qwen2vl', bias=True, attn=dict(out_bias=False), k=dict(rope__freq_base=1e6, rope__dimension_sections=[1, 1, 2, 0]),
+    o=dict(theta=1e6))
+add('qwen3vl', 'qwen3vl', attn=dict(qk='head', dk=16), rot=16, o=dict(dk=16),
+    k=dict(attention__key_length=16, attention__value_length=16, rope__dimension_sections=[4, 2, 2, 0], n_deepstack_layers=3))
+add('qwen3vlmoe', 'qwen3vlmoe', attn=dict(qk='head'), moe={},
+    k=dict(expert_feed_forward_length=16, rope__dimension_sections=[2, 1, 1, 0], n_deepstack_layers=3))
 add('seed_oss', 'seed_oss', bias=True, attn=dict(out_bias=False), norms=('attn_norm', 'post_attention_norm'))
 add('exaone', 'exaone')
+add('plamo', 'plamo', norms=('attn_norm',), o=dict(place='parallel'))
+add('jais', 'jais', None, norm='layer', bias=True, attn=dict(kv=4, fused=True), o=dict(alibi=True, by_width=True, kv=4),
+    k=dict(attention__head_count_kv=None, attention__max_alibi_bias=8.0))
+
+
+@case
+def openelm():
+    m, heads, kv, ff = Maker(20, 3), [4, 4, 8], [1, 2, 2], [24, 32, 48]
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        m.attention(b, heads[i], kv[i], fused=True, qk='head')
+        m.network(b, ff=ff[i])
+    m.end(False)
+    return (keys('openelm', **RMS, block_count=3, attention__head_count=heads, attention__head_count_kv=kv, feed_forward_length=ff,
+                 attention__key_length=8, attention__value_length=8, rope__dimension_count=8), m.t, dict(layers=3, heads=heads, kv=kv))
+
+
 add('orion', 'orion', norm='layer')
 add('olmo', 'olmo', 'adjacent', norm='unit', norms=(), k=dict(attention__clamp_kqv=0.7), o=dict(clip=0.7))
 add('olmo2', 'olmo2', attn=dict(qk='full'), norms=('post_attention_norm', 'post_ffw_norm'), o=dict(place='post'))
@@ -229,6 +252,18 @@ add('glm4moe', 'glm4moe', bias=True, attn=dict(qk='head', out_bias=False), rot=4
     norms=('attn_norm', 'post_attention_norm'), o=dict(score='sigmoid', route=1.5),
     k=dict(expert_feed_forward_length=16, expert_shared_count=1, expert_weights_norm=True, expert_weights_scale=1.5,
            expert_gating_func=2, leading_dense_block_count=1))
+@case
+def glm4moe_nextn():
+    """A layer that predicts the token after the next one counts as a layer, and is not evaluated."""
+    k, t, o = CASES['glm4moe']()
+    more = {n.replace('blk.2.', 'blk.3.'): v for n, v in t.items() if n.startswith('blk.2.')}
+    m = Maker(21)
+    m.lin('blk.3.nextn.eh_proj', H, 2 * H)
+    m.norms('blk.3.nextn.', ('enorm', 'hnorm', 'shared_head_norm'))
+    more.update({n: v for n, v in m.t.items() if 'nextn' in n})
+    return dict(k, **{'glm4moe.block_count': 4, 'glm4moe.nextn_predict_layers': 1}), {**t, **more}, o
+
+
 add('minimax-m2', 'minimax-m2', attn=dict(qk='full'), rot=4, moe=dict(select=True), o=dict(score='sigmoid'),
     k=dict(expert_feed_forward_length=16, expert_gating_func=2))
 add('bitnet', 'bitnet', norms=('attn_norm', 'ffn_norm', 'attn_sub_norm'), tied=True)
@@ -400,6 +435,36 @@ def latent(split, q_rank, v3=False, arch='deepseek2'):
     return keys(arch, **k), m.t, o
 
 
+@case
+def minicpm3():
+    k, t, o = latent(False, 10, arch='minicpm3')
+    dense = latent_dense(t)
+    for n in list(k):
+        if 'expert' in n or 'leading' in n:
+            del k[n]
+    return k, dense, dict(o, rope='half', embed=12, residual=1.4 / 3**0.5, logits=256 / H)
+
+
+def latent_dense(t):
+    """The same tensors with a network in every layer."""
+    m, out = Maker(19, 3), {n: v for n, v in t.items() if 'ffn' not in n and 'exp' not in n}
+    for _, b in m.layers():
+        m.norm(b + 'ffn_norm')
+        m.network(b)
+    out.update({n: v for n, v in m.t.items() if 'ffn' in n})
+    return out
+
+
+@case
+def plm():
+    k, t, o = latent(False, 0, arch='plm')
+    for n in list(k):
+        if 'expert' in n or 'leading' in n:
+            del k[n]
+    t = {n: v for n, v in latent_dense(t).items() if 'gate' not in n and n != 'output.weight'}
+    return k, t, dict(o, act='relu2')
+
+
 CASES['deepseek2-lite'] = lambda: latent(False, 0)
 CASES['deepseek2-split'] = lambda: latent(True, 10)
 CASES['deepseek2-v3'] = lambda: latent(True, 10, True)
@@ -431,14 +496,15 @@ def mamba_part(m, b, di=64, n=4, rank=2, taps=4, inner=False):
             m.norm(f'{b}ssm_{name}_norm', k)
 
 
-def ssd_part(m, b, di=64, n=8, g=2, heads=8, taps=4):
+def ssd_part(m, b, di=64, n=8, g=2, heads=8, taps=4, norm=True):
     m.lin(b + 'ssm_in', 2 * di + 2 * g * n + heads, H)
     m.w(b + 'ssm_conv1d', di + 2 * g * n, taps)
     m.w(b + 'ssm_conv1d', di + 2 * g * n, size=0.2, end='.bias')
     m.w(b + 'ssm_dt', heads, size=0.3, end='.bias')
     m.t[b + 'ssm_a'] = -np.exp(m.r.standard_normal((heads, 1)) * 0.5).astype(np.float32)
     m.w(b + 'ssm_d', heads, 1, size=0.3, end='', at=1)
-    m.norm(b + 'ssm_norm', di // g, False, g)
+    if norm:
+        m.norm(b + 'ssm_norm', di // g, False, g)
     m.lin(b + 'ssm_out', H, di)
 
 
@@ -501,6 +567,128 @@ def granitehybrid():
                  embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0, rope__scaling__finetuned=False), m.t,
             dict(layers=4, rope=None, score='chosen', scale=0.2, embed=6, residual=0.3, logits=0.25, inner=64, state=8,
                  mix_groups=2))
+
+
+def falcon_h1(norm):
+    m = Maker(14)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        ssd_part(m, b, norm=norm)
+        m.attention(b)
+        m.network(b)
+    m.end()
+    return keys('falcon-h1', **RMS, **SSD, rope__dimension_count=8, rope__freq_base=1e11), m.t, dict(
+        theta=1e11, inner=64, state=8, mix_groups=2)
+
+
+CASES['falcon-h1'] = lambda: falcon_h1(False)
+CASES['falcon-h1-norm'] = lambda: falcon_h1(True)
+
+
+@case
+def nemotron_h():
+    m, kinds = Maker(15, 4), 'M-*-'
+    for i, b in m.layers():
+        m.norm(b + 'attn_norm')
+        if kinds[i] == 'M':
+            ssd_part(m, b)
+        elif kinds[i] == '*':
+            m.attention(b)
+        else:
+            m.network(b, 'plain')
+    m.end()
+    return (keys('nemotron_h', **RMS, **SSD, block_count=4, attention__head_count_kv=[0, 0, 2, 0], feed_forward_length=[0, FF, 0, FF],
+                 attention__key_length=8, attention__value_length=8), m.t,
+            dict(layers=4, rope=None, alone=True, act='relu2', inner=64, state=8, mix_groups=2))
+
+
+@case
+def nemotron_h_moe():
+    m, kinds = Maker(16, 4), 'ME*E'
+    for i, b in m.layers():
+        m.norm(b + 'attn_norm')
+        if kinds[i] == 'M':
+            ssd_part(m, b)
+        elif kinds[i] == '*':
+            m.attention(b)
+        else:
+            m.experts(b, kind='plain', shared=24, select=True, E=8)
+    m.end()
+    return (keys('nemotron_h_moe', **RMS, **SSD, block_count=4, attention__head_count_kv=[0, 0, 2, 0], feed_forward_length=[0, FF, 0, FF],
+                 attention__key_length=8, attention__value_length=8, expert_count=8, expert_used_count=2, expert_shared_count=1,
+                 expert_feed_forward_length=16, expert_shared_feed_forward_length=24, expert_weights_norm=True, expert_weights_scale=2.5,
+                 expert_group_count=1, expert_group_used_count=1, expert_gating_func=2), m.t,
+            dict(layers=4, rope=None, alone=True, act='relu2', inner=64, state=8, mix_groups=2, score='sigmoid', route=2.5))
+
+
+def delta_part(m, b, split, arch, G=2, n=4, d=8, taps=4):
+    if split:
+        m.lin(b + 'attn_qkv', (2 * G + n) * d, H)
+        m.lin(b + 'attn_gate', n * d, H)
+    else:
+        m.lin(b + 'ssm_in', 2 * (G + n) * d, H)
+    if arch == 'qwen3next':
+        m.lin(b + 'ssm_ba', 2 * n, H)
+    else:
+        m.lin(b + 'ssm_beta', n, H)
+        m.lin(b + 'ssm_alpha', n, H)
+    m.w(b + 'ssm_conv1d', (2 * G + n) * d, taps)
+    m.w(b + 'ssm_dt', n, size=0.3, end='.bias')
+    m.t[b + 'ssm_a'] = -np.exp(m.r.standard_normal(n) * 0.5).astype(np.float32)
+    m.norm(b + 'ssm_norm', d)
+    m.lin(b + 'ssm_out', H, n * d)
+
+
+def qwen_delta(arch, split, moe=True):
+    m = Maker(17, 4)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'post_attention_norm'))
+        if i == 3:
+            m.attention(b, dk=16, qk='head')
+            m.lin(b + 'attn_q', 4 * 2 * 16, H)
+        else:
+            delta_part(m, b, split, arch)
+        if moe:
+            m.experts(b, shared=24, shared_gate=True)
+        else:
+            m.network(b)
+    m.end()
+    k = dict(ssm__conv_kernel=4, ssm__state_size=8, ssm__group_count=2, ssm__time_step_rank=4, ssm__inner_size=32, block_count=4,
+             attention__key_length=16, attention__value_length=16, rope__dimension_count=4, rope__freq_base=1e7)
+    if moe:
+        k.update(expert_count=6, expert_used_count=2, expert_feed_forward_length=16, expert_shared_feed_forward_length=24,
+                 feed_forward_length=None)
+    if arch != 'qwen3next':
+        k.update(full_attention_interval=4, rope__dimension_sections=[1, 1, 0, 0])
+    return keys(arch, **RMS, **k), m.t, dict(layers=4, dk=16, rot=4, theta=1e7, state=8, mix_groups=2, mix_heads=4, gated_q=True,
+                                             tiled=arch != 'qwen3next')
+
+
+CASES['qwen3next'] = lambda: qwen_delta('qwen3next', True)
+CASES['qwen3next-old'] = lambda: qwen_delta('qwen3next', False)
+CASES['qwen35'] = lambda: qwen_delta('qwen35', True, False)
+CASES['qwen35moe'] = lambda: qwen_delta('qwen35moe', True)
+
+
+@case
+def lfm2moe():
+    m = Maker(18, 4)
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        if i == 1:
+            m.attention(b, qk='head')
+        else:
+            m.lin(b + 'shortconv.in_proj', 3 * H, H)
+            m.w(b + 'shortconv.conv', H, 3)
+            m.lin(b + 'shortconv.out_proj', H, H)
+        if i:
+            m.experts(b, select=True)
+        else:
+            m.network(b)
+    m.norm('token_embd_norm')
+    return (keys('lfm2moe', **RMS, block_count=4, attention__head_count_kv=[0, 2, 0, 0], shortconv__l_cache=3, rope__freq_base=1e6,
+                 expert_count=6, expert_used_count=2, expert_feed_forward_length=16, leading_dense_block_count=1,
+                 expert_gating_func=2), m.t, dict(layers=4, theta=1e6, score='sigmoid'))
 
 
 @case

@@ -90,12 +90,12 @@ class Model:
 
     def __init__(self, tensors, **options):
         self.t = {k: v.astype(np.float64) for k, v in tensors.items()}
-        self.o = dict(norm='rms', eps=1e-5, place='pre', rope='half', rot=None, theta=1e4, theta_window=None,
+        self.o = dict(norm='rms', eps=1e-3, place='pre', rope='half', rot=None, theta=1e4, theta_window=None,
                       window=0, is_window=lambda i: True, rope_on=lambda i: True, scale=None, cap=0, logit_cap=0,
                       logits=1, embed=1, residual=1, act='silu', alibi=False, clip=0, topk=2, score='softmax',
                       renorm=True, route=1, heads=4, kv=2, dk=8, layers=2, before_rope=True, unit_qk=False,
                       shared_gate=False, mla=None, limit=0, linear=1, route_input=False, freqs=None,
-                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False)
+                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False, mix_heads=0, tiled=False, alone=False, gated_q=False, by_width=False)
         self.o.update(options)
 
     def has(self, name):
@@ -171,7 +171,7 @@ class Model:
         """q [T, heads, dk], k, v [T, kv, ..]"""
         o, T, heads = self.o, len(q), q.shape[1]
         k, v = (x.repeat(heads // x.shape[1], 1) for x in (k, v))
-        s = np.einsum('thd,shd->hts', q, k) * (scale or o['scale'] or q.shape[-1]**-0.5) + extra
+        s = np.einsum('thd,shd->hts', q, k) * (scale or o['scale'] or q.shape[-1]**(-1 if o['by_width'] else -0.5)) + extra
         if o['cap']:
             s = o['cap'] * np.tanh(s / o['cap'])
         s = s + self.bias(T, layer, heads)
@@ -183,13 +183,16 @@ class Model:
         o, T = self.o, len(x)
         if o['mla']:
             return self.latent(x, b, i)
-        kv = o['kv'][i] if isinstance(o['kv'], list) else o['kv']
-        nq, nk, dv = o['heads'] * o['dk'], kv * o['dk'], o.get('dv', o['dk'])
+        heads, kv = (n[i] if isinstance(n, list) else n for n in (o['heads'], o['kv']))
+        nq, nk, dv = heads * o['dk'], kv * o['dk'], o.get('dv', o['dk'])
         if self.has(b + 'attn_qkv'):
             y = self.lin(x, b + 'attn_qkv')
             q, k, v = y[:, :nq], y[:, nq:nq + nk], y[:, nq + nk:]
         else:
             q, k, v = (self.lin(x, b + 'attn_' + c) for c in 'qkv')
+        gate = None
+        if o['gated_q']:
+            q, gate = (y.reshape(T, -1) for y in np.split(q.reshape(T, -1, 2 * o['dk']), 2, -1))
         if o['clip']:
             q, k, v = (np.clip(y, -o['clip'], o['clip']) for y in (q, k, v))
         q, k, v = q.reshape(T, -1, o['dk']), k.reshape(T, -1, o['dk']), v.reshape(T, -1, dv)
@@ -200,6 +203,8 @@ class Model:
             q, k = self.normed(q, b + 'attn_q_norm', i), self.normed(k, b + 'attn_k_norm', i)
         q = q * np.array([o['stretch'](i, p) for p in range(T)])[:, None, None]
         y = self.attend(q, k, v, i, self.t.get(b + 'attn_sinks.weight'))
+        if gate is not None:
+            y = y * sigmoid(gate)
         if self.has(b + 'attn_sub_norm'):
             y = self.norm(y, b + 'attn_sub_norm')
         return self.lin(y, b + 'attn_output')
@@ -331,7 +336,8 @@ class Model:
             h = np.exp(dt[i] * A)[:, None, None] * h + (dt[i][:, None] * u[i])[..., None] * B[i][:, None]
             out.append(np.einsum('hdn,hn->hd', h, C[i]) + D * u[i])
         y = np.array(out).reshape(T, di) * ACT['silu'](z)
-        y = self.norm_groups(y.reshape(T, g, -1), t[b + 'ssm_norm.weight'])
+        if self.has(b + 'ssm_norm'):
+            y = self.norm_groups(y.reshape(T, g, -1), t[b + 'ssm_norm.weight'])
         return self.lin(y.reshape(T, di), b + 'ssm_out')
 
     def norm_groups(self, y, w):
@@ -404,7 +410,41 @@ class Model:
         return y
 
     # ------------------------------------------------------------------ layers
+    def delta(self, x, b):
+        """Gated DeltaNet (arXiv:2412.06464), as qwen3next stores it: the heads of keys are groups of value heads."""
+        o, t, T = self.o, self.t, len(x)
+        G, n, d = o['mix_groups'], o['mix_heads'], o['state']
+        if self.has(b + 'attn_qkv'):
+            qkv, z = self.lin(x, b + 'attn_qkv'), self.lin(x, b + 'attn_gate')
+        else:
+            y = self.lin(x, b + 'ssm_in').reshape(T, G, -1)
+            v = n // G * d
+            q, k, v, z = (part.reshape(T, -1) for part in np.split(y, [d, 2 * d, 2 * d + v], -1))
+            qkv = np.concatenate([q, k, v], -1)
+        qkv = ACT['silu'](self.conv(qkv, t[b + 'ssm_conv1d.weight'], 0))
+        q, k, v = (y.reshape(T, -1, d) for y in np.split(qkv, [G * d, 2 * G * d], -1))
+        if self.has(b + 'ssm_ba'):
+            beta, step = (y.reshape(T, -1) for y in np.split(self.lin(x, b + 'ssm_ba').reshape(T, G, -1), 2, -1))
+        else:
+            beta, step = self.lin(x, b + 'ssm_beta'), self.lin(x, b + 'ssm_alpha')
+        decay = np.exp(t[b + 'ssm_a'].reshape(-1) * softplus(step + t[b + 'ssm_dt.bias']))
+        q, k = (y / np.sqrt((y * y).sum(-1, keepdims=True)) for y in (q, k))
+        spread = (lambda y: np.tile(y, (1, n // G, 1))) if o['tiled'] else (lambda y: y.repeat(n // G, 1))
+        q, k, beta = spread(q) * d**-0.5, spread(k), sigmoid(beta)
+        S, out = np.zeros((n, d, d)), []
+        for i in range(T):
+            S = S * decay[i][:, None, None]
+            new = beta[i][:, None] * (v[i] - np.einsum('hvk,hk->hv', S, k[i]))
+            S = S + new[..., None] * k[i][:, None]
+            out.append(np.einsum('hvk,hk->hv', S, q[i]))
+        y = self.norm(np.array(out), b + 'ssm_norm', 'rms').reshape(T, -1)
+        return self.lin(y * ACT['silu'](z), b + 'ssm_out')
+
     def mixing(self, x, b, i):
+        if self.has(b + 'ssm_in') and self.has(b + 'attn_q'):
+            return self.mamba2(x, b) + self.attention(x, b, i)
+        if self.o['mix_heads'] and self.has(b + 'ssm_out'):
+            return self.delta(x, b)
         if self.has(b + 'shortconv.in_proj'):
             return self.shortconv(x, b)
         if self.has(b + 'ssm_x'):
@@ -428,6 +468,9 @@ class Model:
             h = h + self.norm(self.mixing(h, b, i), b + 'post_attention_norm')
             return h + self.norm(self.feed(h, b), b + 'post_ffw_norm')
         x = self.norm(h, b + 'attn_norm')
+        if o['alone']:
+            mixes = self.has(b + 'ssm_in') or self.has(b + 'attn_q')
+            return h + (self.mixing(x, b, i) if mixes else self.feed(x, b))
         if o['place'] == 'parallel':
             y = x
             if self.has(b + 'attn_norm_2'):
