@@ -289,10 +289,19 @@ project(maker *m, const char *which, nmb_id x, int64_t n, int64_t d)
   const char *name = nmb_format(m->run, "attn.%s", which);
   nmb_id y = flat ? act2(m, which, m->T, n * d) : act3(m, which, m->T, n, d);
   y = linear(m, name, NMB__W_ATTN, x, n * d, m->a->hidden, t->bias, y);
-  if (t->clip > 0)
+  if (t->clip > 0 && !flat) /* else after the norm */
     nmb_op_attr_set(m->p, m->p->tensor[y].def, NMB_REAL("clip", t->clip));
   scaled(m, y, *which == 'v' ? t->v_scale : *which == 'k' ? t->k_scale : t->q_scale);
   return y;
+}
+
+static nmb_id
+bounded(maker *m, nmb_id x, double limit, nmb_id out)
+{
+  pointwise(m, "none", x, NMB_NONE, out);
+  nmb_op_attr_set(m->p, m->p->tensor[out].def, NMB_REAL("low", -limit));
+  nmb_op_attr_set(m->p, m->p->tensor[out].def, NMB_REAL("high", limit));
+  return out;
 }
 
 /* Queries or keys with the norm and rotation they have. */
@@ -303,6 +312,8 @@ positioned(maker *m, const char *which, nmb_id y, int64_t n)
   const bool normed = t->qk_norm != NMB__QKNORM_NONE;
   if (normed && !t->qk_norm_after)
     y = qk_norm(m, which, y, n, t->dk);
+  if (t->clip > 0 && t->qk_norm == NMB__QKNORM_FULL)
+    y = bounded(m, y, t->clip, act3(m, which, m->T, n, t->dk));
   if (*which == 'q')
     y = rope_query(m, y, n, t->dk);
   else if (t->rope.dims)
@@ -696,6 +707,8 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
   nmb_op_attr_set(m->p, op, NMB_SYM("score", nmb__score_name(e->score)));
   nmb_op_attr_set(m->p, op, NMB_INT("renorm", e->renorm));
   nmb_op_attr_set(m->p, op, NMB_REAL("scale", e->scale));
+  if (e->jitter > 0)
+    nmb_op_attr_set(m->p, op, NMB_REAL("band", 2 * e->jitter));
   if (e->normed)
     nmb_op_attr_set(m->p, op, NMB_INT("factors", 1));
   if (e->hash)

@@ -169,7 +169,7 @@ typedef struct nmb__moe {
   int64_t input;     /* boolean: weights multiply what goes into the experts */
   int64_t hash;      /* rows of a table token -> experts that makes the choice */
   int64_t normed;    /* Gemma 4: the router's input is normed, experts have scales */
-  double scale;
+  double scale, jitter;  /* jitter: half the band of sparsemixer; 0 with other scores */
   nmb__ffn expert;
   nmb__ffn shared; /* width 0: none */
   int64_t shared_gate;         /* boolean: shared experts times sigmoid(one gate of x) */

@@ -15,10 +15,6 @@ typedef struct chooser {
   bool *out;                 /* [experts] taken, or in a group that is left out */
 } chooser;
 
-/* SparseMixer (Liu et al., arXiv:2409.12136) as Phi-3.5-MoE runs it: band of relative
- * distance to the largest logit in which the weight is shared. */
-#define SPARSEMIXER_BAND (2 * 0.01)
-
 static nmb_status
 scores(const nmb__opctx *c, chooser *k)
 {
@@ -99,17 +95,19 @@ groups_drop(chooser *k)
   }
 }
 
-/* The weight of expert e among those that are not yet taken. */
+/* SparseMixer (Liu et al., arXiv:2409.12136) as Phi-3.5-MoE runs it: the weight of expert
+ * e among those that are not yet taken and within the band of the best of these. */
 static double
 sparsemixer_weight(const chooser *k, const bool *taken, int e)
 {
+  const double band = nmb_op_real(k->op, "band", 0);
   double top = -INFINITY, sum = 0;
   for (int i = 0; i < k->experts; i++)
     if (!taken[i] && k->z[i] > top)
       top = k->z[i];
   for (int i = 0; i < k->experts; i++) {
     const double factor = fabs(k->z[i]) > top ? fabs(k->z[i]) : top;
-    const bool in = i == e || !((top - k->z[i]) / factor > SPARSEMIXER_BAND);
+    const bool in = i == e || !((top - k->z[i]) / factor > band);
     sum += !taken[i] && in ? exp(k->z[i] - top) : 0;
   }
   return exp(k->z[e] - top) / sum;

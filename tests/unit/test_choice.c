@@ -188,6 +188,7 @@ test_sparsemixer(void)
 {
   const router r = {"sparsemixer", false, false, 1, 0, 0, 1, false};
   bench b = topk_bench(&r);
+  bench_attr(&b, NMB_REAL("band", 0.02));
   float *z = b.in[0];
   for (int e = 0; e < E; e++)
     z[e] = 0.5f;
