@@ -8,7 +8,8 @@ libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h fron
 libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storage.c \
   frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \
   frontend/llama2bin.c frontend/rwkvbin.c frontend/rwkvarch.c \
-  frontend/source.h frontend/source.c frontend/gguf.def frontend/ggufarch.c \
+  frontend/source.h frontend/source.c \
+  frontend/source-parts.h frontend/source-int.c frontend/source-code.c frontend/gguf.def frontend/ggufarch.c \
   frontend/wnames.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
   frontend/infer.h frontend/infer.c
 libnmbench_la_SOURCES += frontend/token.h frontend/vocab.c frontend/bpe.c frontend/tokjson.c

@@ -200,6 +200,8 @@ eight_bit(quant *q, const json_t *w, const char *path, nmb_dtype dtype, int scal
   const char *strategy = text_of(w, "strategy");
   nmb__scheme *s = scheme_add(q, dtype, 8);
   scaled_by(s, 0, 0, scale_bits);
+  if (dtype == NMB_DT_I8 && json_is_false(json_object_get(w, "symmetric")))
+    s->zero_bits = 8;
   if (!strcmp(strategy, "channel"))
     s->block_rows = 1;
   else if (!strcmp(strategy, "block")) {
@@ -361,6 +363,9 @@ method_bitsandbytes(quant *q)
 static nmb_status
 method_bitnet(quant *q)
 {
+  if (!strcmp(text_of(q->j, "quantization_mode"), "online") &&
+      !strcmp(text_of(q->j, "linear_class"), "autobitlinear"))
+    return NMB_OK; /* the master weights are stored */
   nmb__scheme *s = scheme_add(q, NMB_DT_TERNARY, 2);
   s->matrix_bytes = q->plain_bytes;
   return NMB_OK;

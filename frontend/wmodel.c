@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/hash.h"
 #include "base/map.h"
@@ -40,19 +41,15 @@ text(nmb_run *run, const json_t *j, const char *key)
   return s ? nmb_strdup(run, s) : "";
 }
 
-/* compressed-tensors: the bits of the first group of settings. */
-static int
-group_bits(const json_t *q)
+/* compressed-tensors: the settings of the first group. */
+static const json_t *
+group_weights(const json_t *q)
 {
   const char *k;
   json_t *v;
   json_object_foreach(json_object_get(q, "config_groups"), k, v)
-  {
-    const int64_t n = number(json_object_get(v, "weights"), "num_bits");
-    if (n > 0 && n <= 16)
-      return (int)n;
-  }
-  return 0;
+    return json_object_get(v, "weights");
+  return NULL;
 }
 
 static nmb_status
@@ -67,13 +64,20 @@ layout_read(nmb_run *run, const char *config, nmb__layout_info *out)
   const json_t *q = json_object_get(top, "quantization_config");
   if (!q)
     q = json_object_get(json_object_get(top, "text_config"), "quantization_config");
-  const json_t *block = json_object_get(q, "weight_block_size");
+  const json_t *group = group_weights(q), *block = json_object_get(q, "weight_block_size");
+  if (!block)
+    block = json_object_get(group, "block_structure");
   out->method = text(run, q, "quant_method");
   out->bits = (int)(number(q, "bits") & 31);
   if (!out->bits)
-    out->bits = group_bits(q);
-  out->v2 = !strcmp(text(run, q, "checkpoint_format"), "gptq_v2");
+    out->bits = (int)(number(group, "num_bits") & 31);
+  const int64_t size =
+      number(q, json_object_get(q, "group_size") ? "group_size" : "q_group_size");
+  out->group = size > 0 && size <= 1 << 20 ? (int)size : 0;
+  out->gemv = !strcasecmp(text(run, q, "version"), "gemv");
   out->multiply = !strcmp(text(run, q, "linear_class"), "autobitlinear");
+  out->online = out->multiply && !strcmp(text(run, q, "quantization_mode"), "online");
+  out->v2 = !strcmp(text(run, q, "checkpoint_format"), "gptq_v2");
   for (size_t i = 0; i < 2 && json_array_size(block) == 2; i++) {
     const int64_t n = json_integer_value(json_array_get(block, i));
     *(i ? &out->block_cols : &out->block_rows) = n > 0 && n <= 1 << 20 ? n : 128;

@@ -261,6 +261,13 @@ columns_turn(const wanted *q, int64_t rows, int64_t cols, float *w)
   free(row);
 }
 
+/* Is it stored [in, out]?  Modules that do (GPT-2's) become Linear when quantised. */
+static bool
+is_turned(const name_row *row, const nmb__source *s)
+{
+  return row->turned && !s->linear;
+}
+
 /* Fits the source the slabs (1 for a tensor of one expert) of what is wanted?  *p, *rows,
  * *cols: how it is read. */
 static bool
@@ -268,22 +275,23 @@ fits(const wanted *q, const name_row *row, const nmb__source *s, int64_t *slabs,
      int64_t *rows, int64_t *cols)
 {
   const int64_t c = s->rank ? s->dim[s->rank - 1] : 1;
+  const bool turned = is_turned(row, s);
   *cols = q->cols;
   *rows = q->rows;
-  if (row->part == PICK_SLAB && row->turned && *slabs == 1 && s->rank == 3)
+  if (row->part == PICK_SLAB && turned && *slabs == 1 && s->rank == 3)
     *slabs = s->dim[0];
   if (*cols < 0) { /* a pass may hold it turned: the file says */
-    *cols = row->turned ? (s->rank > 1 ? s->dim[s->rank - 2] : 1) : c;
+    *cols = turned ? (s->rank > 1 ? s->dim[s->rank - 2] : 1) : c;
     *rows = *cols && q->rows % *cols == 0 ? q->rows / *cols : 0;
   }
-  if (row->part == PICK_SLAB && row->turned && q->slabs == 1 && *slabs > 1)
+  if (row->part == PICK_SLAB && turned && q->slabs == 1 && *slabs > 1)
     *rows = *rows % *slabs ? 0 : *rows / *slabs;
   *p = pick_of(q, row->part, *rows);
   if (*rows < 1 || p->len < 1 || p->total < 1 || row_at(p, *rows - 1) >= p->total)
     return false;
   if (!*cols)
     return s->count == *slabs * p->total;
-  return c == (row->turned ? p->total : *cols) && s->count == *slabs * p->total * *cols;
+  return c == (turned ? p->total : *cols) && s->count == *slabs * p->total * *cols;
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -380,6 +388,20 @@ open_one(const wanted *q, const char *pattern, int64_t expert, nmb__source *s,
   return NMB_OK;
 }
 
+/* What is there of its module may be of a layout that nobody here reads. */
+static nmb_status
+missing(nmb_run *run, const nmb__wmodel *m, const char *name, const char *what)
+{
+  const char *rest = nmb__source_unread(run, m->file, name);
+  return nmb_fail(run, rest ? NMB_UNSUPPORTED : NMB_BADINPUT,
+                  (nmb_loc){m->file->path, 0, 0}, "tensor '%s' is missing%s%s", name, what,
+                  rest ? nmb_format(run,
+                                    "; the file has %s of it, a layout that is not read "
+                                    "(quant_method %s)",
+                                    rest, *m->layout.method ? m->layout.method : "not given")
+                       : "");
+}
+
 static nmb_status
 misfit(const wanted *q, const nmb__source *s)
 {
@@ -405,16 +427,16 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
     if (e)
       NMB_TRY(open_one(q, row->name, e, s, &name));
     if (!s->t)
-      return nmb_fail(q->run, NMB_BADINPUT, (nmb_loc){q->m->file->path, 0, 0},
-                      "tensor '%s' is missing", name);
+      return missing(q->run, q->m, name, "");
     if (!fits(q, row, s, &slabs, &p, &rows, &cols))
       return misfit(q, s);
     float *to = out ? out + e * rows * (cols ? cols : 1) : NULL;
     if (!to)
       continue;
+    nmb__source_ready(s);
     if (!cols)
       vector_read(s, slabs, &p, rows, to);
-    else if (row->turned)
+    else if (is_turned(row, s))
       turned_read(s, slabs, &p, rows, cols, to);
     else
       matrix_read(s, slabs, &p, rows, cols, to);
@@ -544,8 +566,7 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
   if (found)
     return NMB_OK;
   if (first)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){m->file->path, 0, 0},
-                    "tensor '%s' is missing (%s)", first, t->name);
+    return missing(run, m, first, nmb_format(run, " (%s)", t->name));
   return nmb_fail(run, NMB_UNSUPPORTED, (nmb_loc){m->file->path, 0, 0},
                   "no rule says which tensor of the file is %s of %s", t->name,
                   m->arch->family);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Small Llama-like models in every stored quantisation of safetensors files and in the forms
-# of llama2.c: the logits of the program against those of tiny_gguf.py with weights that
-# are decoded here.  Usage: stored.py NMBENCH FOLDER [FORM..]
+# Small models in every stored quantisation of safetensors files (dense, fused projections,
+# experts) and in the forms of llama2.c: the logits of the program against those of
+# tiny_gguf.py with weights that are decoded by stored_layouts.py, and the bytes that it counts
+# against the files'.  Usage: stored.py NMBENCH FOLDER [all | FORM..]
 import json
 import os
 import struct
@@ -10,263 +11,76 @@ import sys
 
 import numpy as np
 
+from stored_layouts import (FP4, R, T, aqlm, awq, bitnet, codes, dense, fp8, gemv, gptq, hqq, int8_rows, int_rows, mxfp4, mxfp8,
+                            nf4, nvfp4, online, packed, plain, save, torchao)
 from tiny_gguf import Model
 
 TOKENS = [3, 17, 42, 9, 60, 3, 25, 11]
 H, V, FF, HEADS, KV, L = 256, 64, 384, 4, 2, 2
-R = np.random.default_rng(1)
-FP4 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, -0., -.5, -1, -1.5, -2, -3, -4, -6])
-NF4 = np.array([-1, -.6961928009986877, -.5250730514526367, -.39491748809814453, -.28444138169288635, -.18477343022823334,
-                -.09105003625154495, 0, .07958029955625534, .16093020141124725, .24611230194568634, .33791524171829224,
-                .44070982933044434, .5626170039176941, .7229568362236023, 1], np.float32)
-
-
-# ------------------------------------------------------------------- containers
-class T:
-    """A tensor with the file's own name of its type."""
-
-    def __init__(self, a, dtype=None):
-        self.a = np.ascontiguousarray(a)
-        self.dtype = dtype or {'float32': 'F32', 'float16': 'F16', 'int32': 'I32', 'int64': 'I64', 'uint8': 'U8',
-                               'int8': 'I8'}[self.a.dtype.name]
-
-
-def bf16(a):
-    """Rounded towards zero: tensor and values."""
-    u = np.asarray(a, np.float32).view(np.uint32) >> 16
-    return T(u.astype(np.uint16), 'BF16'), (u << 16).astype(np.uint32).view(np.float32)
-
-
-def e4m3(a):
-    """Codes nearest to a, and their values."""
-    codes = np.arange(256)
-    e, m, s = codes >> 3 & 15, codes & 7, np.where(codes >> 7, -1.0, 1.0)
-    v = s * np.where(e, (1 + m / 8) * 2.0**(e - 7), m * 2.0**-9)
-    v[codes & 127 == 127] = 1e30
-    order = np.argsort(v[:127])
-    i = order[np.abs(v[:127][order][None] - np.abs(np.ravel(a))[:, None]).argmin(1)].reshape(np.shape(a))
-    i = np.where(np.asarray(a) < 0, i | 128, i).astype(np.uint8)
-    return T(i, 'F8_E4M3'), v[i]
-
-
-def save(path, tensors):
-    head, data, at = {}, [], 0
-    for name, t in tensors.items():
-        b = t.a.tobytes()
-        head[name] = {'dtype': t.dtype, 'shape': list(t.a.shape), 'data_offsets': [at, at + len(b)]}
-        data.append(b)
-        at += len(b)
-    h = json.dumps(head).encode()
-    with open(path, 'wb') as f:
-        f.write(struct.pack('<Q', len(h)) + h + b''.join(data))
-
-
-def stream(q, bits):
-    """Codes [n, ..] along the first axis -> words, the first code lowest."""
-    n = q.shape[0]
-    b = (q[:, None] >> np.arange(bits).reshape(1, -1, *[1] * (q.ndim - 1)) & 1).reshape(n * bits, *q.shape[1:])
-    b = b.reshape(-1, 32, *q.shape[1:]).astype(np.uint64)
-    w = (b << np.arange(32, dtype=np.uint64).reshape(1, -1, *[1] * (q.ndim - 1))).sum(1)
-    return w.astype(np.uint32).view(np.int32)
-
-
-# ---------------------------------------------------------- forms of a matrix [n, k]
-# Each takes a name and the shape and gives tensors of the file, and the values.
-def codes(n, k, bits):
-    return R.integers(0, 1 << bits, (n, k))
-
-
-def size(k, bits):
-    """A scale that makes values of about the size that keeps activations in bounds."""
-    return (1.5 / (np.sqrt(k) * (1 << bits)) * R.uniform(0.5, 1.5)).astype(np.float32)
-
-
-def scales(n, g, k, bits):
-    return (R.uniform(0.5, 2, (n, g)) * 2 / (np.sqrt(k) * (1 << bits))).astype(np.float16)
-
-
-def plain(name, n, k):
-    w = (R.standard_normal((n, k)) / np.sqrt(k)).astype(np.float32)
-    return {name + '.weight': T(w)}, w
-
-
-def gptq(bits, group=128, v2=False, order=False):
-    def form(name, n, k):
-        g = k // group if group > 0 else 1
-        width = k // g
-        q, s, z = codes(n, k, bits), scales(n, g, k, bits), R.integers(1, 1 << bits, (n, g))
-        idx = R.permutation(k) // width if order else np.arange(k) // width
-        w = s.astype(np.float64)[:, idx] * (q - z[:, idx])
-        return {name + '.qweight': T(stream(q.T, bits)), name + '.scales': T(s.T),
-                name + '.qzeros': T(stream(z - (0 if v2 else 1), bits).T),
-                name + '.g_idx': T(idx.astype(np.int32))}, w
-    config = {'quant_method': 'gptq', 'bits': bits, 'group_size': group, 'desc_act': order, 'sym': False,
-              'checkpoint_format': 'gptq_v2' if v2 else 'gptq'}
-    return form, config
-
-
-def awq():
-    at = [0, 2, 4, 6, 1, 3, 5, 7]
-
-    def pack(q):  # [k, n] -> [k, n / 8]: nibble i holds column at[i]
-        q = q.reshape(q.shape[0], -1, 8)[:, :, at].astype(np.uint32)
-        return (q << np.arange(0, 32, 4, dtype=np.uint32)).sum(2).astype(np.uint32).view(np.int32)
-
-    def form(name, n, k):
-        g = k // 128
-        q, s, z = codes(n, k, 4), scales(n, g, k, 4), codes(n, g, 4)
-        w = np.repeat(s.astype(np.float64), 128, 1) * (q - np.repeat(z, 128, 1))
-        return {name + '.qweight': T(pack(q.T)), name + '.scales': T(s.T), name + '.qzeros': T(pack(z.T))}, w
-    return form, {'quant_method': 'awq', 'bits': 4, 'group_size': 128, 'zero_point': True, 'version': 'gemm'}
-
-
-def int8_rows():
-    def form(name, n, k):
-        q, s = R.integers(-127, 128, (n, k)).astype(np.int8), (R.uniform(1, 3, n) / np.sqrt(k)).astype(np.float32)
-        return {name + '.weight': T(q), name + '.SCB': T(s), name + '.weight_format': T(np.array(0, np.uint8))}, q * (s[:, None] / 127.0)
-    return form, {'quant_method': 'bitsandbytes', 'load_in_8bit': True, 'load_in_4bit': False, '_load_in_8bit': True}
-
-
-def nf4(nested, fp4=False):
-    table = NF4 if not fp4 else np.array([0, .0052083333, .66666667, 1, .33333333, .5, .16666667, .25, 0, -.0052083333, -.66666667,
-                                          -1, -.33333333, -.5, -.16666667, -.25], np.float32)
-
-    def form(name, n, k):
-        q = R.integers(0, 16, n * k)
-        packed = (q[0::2] << 4 | q[1::2]).astype(np.uint8).reshape(-1, 1)
-        absmax = (R.uniform(1, 3, n * k // 64) / np.sqrt(k)).astype(np.float32)
-        state = {'quant_type': 'fp4' if fp4 else 'nf4', 'blocksize': 64, 'dtype': 'float16', 'shape': [n, k]}
-        out = {name + '.weight': T(packed), name + '.weight.quant_map': T(table)}
-        if nested:
-            levels = np.sort(R.uniform(-1, 1, 256)).astype(np.float32)
-            blocks = -(-absmax.size // 256)
-            more = np.full(blocks, 1.2 / np.sqrt(k), np.float32) * R.uniform(0.8, 1.2, blocks).astype(np.float32)
-            c = R.integers(0, 256, absmax.size).astype(np.uint8)
-            state.update(nested_blocksize=256, nested_dtype='float32', nested_offset=float(2 / np.sqrt(k)))
-            out.update({name + '.weight.absmax': T(c), name + '.weight.nested_absmax': T(more),
-                        name + '.weight.nested_quant_map': T(levels)})
-            absmax = levels[c] * np.repeat(more, 256)[:c.size] + 2 / np.sqrt(k)
-        else:
-            out[name + '.weight.absmax'] = T(absmax)
-        kind = 'fp4' if fp4 else 'nf4'
-        out[f'{name}.weight.quant_state.bitsandbytes__{kind}'] = T(np.frombuffer(json.dumps(state).encode(), np.uint8))
-        return out, (table[q] * np.repeat(absmax.astype(np.float64), 64)).reshape(n, k)
-    return form, {'quant_method': 'bitsandbytes', 'load_in_4bit': True, 'load_in_8bit': False, 'bnb_4bit_use_double_quant': nested,
-                  'bnb_4bit_quant_type': 'fp4' if fp4 else 'nf4', 'bnb_4bit_compute_dtype': 'float16'}
-
-
-def fp8(rows, cols):
-    """A scale for each block of rows x cols; 0: for all."""
-    def form(name, n, k):
-        t, v = e4m3(R.standard_normal((n, k)) * 20)
-        s = (R.uniform(0.5, 2, (-(-n // (rows or n)), -(-k // (cols or k)))) / (20 * np.sqrt(k))).astype(np.float32)
-        w = v * np.repeat(np.repeat(s.astype(np.float64), rows or n, 0)[:n], cols or k, 1)[:, :k]
-        if rows and cols:
-            return {name + '.weight': t, name + '.weight_scale_inv': T(s)}, w
-        return {name + '.weight': t, name + '.weight_scale': T(s if rows else s.reshape(()))}, w
-    if rows and cols:
-        return form, {'quant_method': 'fp8', 'activation_scheme': 'dynamic', 'fmt': 'e4m3', 'weight_block_size': [rows, cols]}
-    weights = {'num_bits': 8, 'type': 'float', 'strategy': 'channel' if rows else 'tensor', 'symmetric': True, 'dynamic': False}
-    return form, compressed('float-quantized', weights)
-
-
-def compressed(kind, weights):
-    return {'quant_method': 'compressed-tensors', 'format': kind, 'ignore': ['lm_head'], 'quantization_status': 'compressed',
-            'config_groups': {'group_0': {'targets': ['Linear'], 'weights': weights, 'input_activations': None,
-                                          'output_activations': None}}}
-
-
-def packed(bits, asymmetric=False):
-    def form(name, n, k):
-        q, (st, s) = codes(n, k, bits), bf16(scales(n, k // 32, k, bits))
-        z = codes(n, k // 32, bits) if asymmetric else np.full((n, k // 32), 1 << (bits - 1))
-        out = {name + '.weight_packed': T(stream(q.T, bits).T), name + '.weight_scale': st,
-               name + '.weight_shape': T(np.array([n, k], np.int64))}
-        if asymmetric:
-            out[name + '.weight_zero_point'] = T(stream(z, bits))
-        return out, np.repeat(s.astype(np.float64), 32, 1) * (q - np.repeat(z, 32, 1))
-    return form, compressed('pack-quantized', {'num_bits': bits, 'type': 'int', 'strategy': 'group', 'group_size': 32,
-                                               'symmetric': not asymmetric, 'dynamic': False})
-
-
-def int_rows():
-    def form(name, n, k):
-        q, (st, s) = R.integers(-127, 128, (n, k)).astype(np.int8), bf16(R.uniform(1, 3, (n, 1)) / np.sqrt(k) / 127)
-        return {name + '.weight': T(q), name + '.weight_scale': st}, q * s.astype(np.float64)
-    return form, compressed('int-quantized', {'num_bits': 8, 'type': 'int', 'strategy': 'channel', 'symmetric': True, 'dynamic': False})
-
-
-def nvfp4(modelopt):
-    def form(name, n, k):
-        q = codes(n, k, 4)
-        b = (q[:, 0::2] | q[:, 1::2] << 4).astype(np.uint8)
-        st, s = e4m3(R.uniform(20, 200, (n, k // 16)))
-        g = np.float32(1 / (200 * np.sqrt(k)))
-        w = FP4[q] * np.repeat(s, 16, 1) * g
-        if modelopt:
-            return {name + '.weight': T(b), name + '.weight_scale': st, name + '.weight_scale_2': T(np.array(g, np.float32)),
-                    name + '.input_scale': T(np.array(0.1, np.float32))}, w
-        return {name + '.weight_packed': T(b), name + '.weight_scale': st,
-                name + '.weight_global_scale': T(np.array([1 / g], np.float32))}, w
-    if modelopt:
-        return form, {'quant_method': 'modelopt', 'quant_algo': 'NVFP4', 'ignore': ['lm_head'],
-                      'config_groups': {'group_0': {'weights': {'num_bits': 4, 'type': 'float', 'group_size': 16, 'dynamic': False},
-                                                    'input_activations': {'num_bits': 4, 'type': 'float', 'group_size': 16,
-                                                                          'dynamic': False}, 'targets': ['Linear']}}}
-    return form, compressed('nvfp4-pack-quantized', {'num_bits': 4, 'type': 'float', 'strategy': 'tensor_group', 'group_size': 16,
-                                                     'symmetric': True, 'dynamic': False})
-
-
-def bitnet(multiply):
-    def form(name, n, k):
-        q = R.integers(0, 3, (n, k))
-        s = q.reshape(4, n // 4, k)
-        b = (s[0] | s[1] << 2 | s[2] << 4 | s[3] << 6).astype(np.uint8)
-        t, v = bf16(np.array([1.3 / np.sqrt(k) if multiply else np.sqrt(k) / 1.3]))
-        v = float(v[0])
-        return {name + '.weight': T(b), name + '.weight_scale': t}, (q - 1) * (v if multiply else 1 / v)
-    config = {'quant_method': 'bitnet', 'modules_to_not_convert': None}
-    if multiply:
-        config.update(linear_class='autobitlinear', quantization_mode='offline')
-    return form, config
-
 
 # --------------------------------------------------------------------- the model
-LINEAR = {'attn_q': ('self_attn.q_proj', H, H), 'attn_k': ('self_attn.k_proj', H * KV // HEADS, H),
-          'attn_v': ('self_attn.v_proj', H * KV // HEADS, H), 'attn_output': ('self_attn.o_proj', H, H),
-          'ffn_gate': ('mlp.gate_proj', FF, H), 'ffn_up': ('mlp.up_proj', FF, H), 'ffn_down': ('mlp.down_proj', H, FF)}
+E, EFF = 4, 128
+ATTN = {'attn_q': ('self_attn.q_proj', H, H), 'attn_k': ('self_attn.k_proj', H * KV // HEADS, H),
+        'attn_v': ('self_attn.v_proj', H * KV // HEADS, H), 'attn_output': ('self_attn.o_proj', H, H)}
+LINEAR = {**ATTN, 'ffn_gate': ('mlp.gate_proj', FF, H), 'ffn_up': ('mlp.up_proj', FF, H), 'ffn_down': ('mlp.down_proj', H, FF)}
+FUSED = {'attn_qkv': ('self_attn.qkv_proj', H + 2 * H * KV // HEADS, H), 'attn_output': ATTN['attn_output'],
+         'ffn_up': ('mlp.gate_up_proj', 2 * FF, H), 'ffn_down': LINEAR['ffn_down']}
+EXPERT = {'ffn_gate_exps': ('w1', EFF, H), 'ffn_up_exps': ('w3', EFF, H), 'ffn_down_exps': ('w2', H, EFF)}
 NORM = {'attn_norm': 'input_layernorm', 'ffn_norm': 'post_attention_norm'.replace('_norm', '_layernorm')}
 CONFIG = {'architectures': ['LlamaForCausalLM'], 'model_type': 'llama', 'hidden_size': H, 'intermediate_size': FF,
           'num_hidden_layers': L, 'num_attention_heads': HEADS, 'num_key_value_heads': KV, 'vocab_size': V, 'rms_norm_eps': 1e-5,
           'max_position_embeddings': 64, 'hidden_act': 'silu', 'torch_dtype': 'float16', 'tie_word_embeddings': False,
           'rope_theta': 10000.0}
-OPTIONS = dict(layers=L, heads=HEADS, kv=KV, dk=H // HEADS)
+MIXTRAL = {'model_type': 'mixtral', 'architectures': ['MixtralForCausalLM'], 'intermediate_size': EFF, 'num_local_experts': E,
+           'num_experts_per_tok': 2, 'sliding_window': None}
+OPTIONS = dict(eps=1e-5, layers=L, heads=HEADS, kv=KV, dk=H // HEADS)
 
 
-def model(form):
-    """Tensors of the file, and values by GGUF's names."""
+def model(form, ends=dense, kind='llama', tied=False, keep=lambda name: False):
+    """Tensors of the file, and values by GGUF's names.  keep: modules that stay as they are."""
+    real = np.float32 if ends is plain else np.float16
+
     def vector(n):
-        return (1 + 0.2 * R.standard_normal(n)).astype(np.float32)
+        return (1 + 0.2 * R.standard_normal(n)).astype(real)
+
+    def linear(name, n, k):
+        more, w = (ends if keep(name) else form)(name, n, k)
+        out.update(more)
+        return w
     out, t = {}, {}
     for name, hf in (('token_embd', 'model.embed_tokens'), ('output', 'lm_head')):
-        more, t[name + '.weight'] = plain(hf, V, H)
-        t[name + '.weight'] = t[name + '.weight']
+        if tied and name == 'output':
+            t['output.weight'] = t['token_embd.weight']
+            break
+        more, t[name + '.weight'] = ends(hf, V, H)
         out.update(more)
     t['output_norm.weight'] = vector(H)
     out['model.norm.weight'] = T(t['output_norm.weight'])
     for i in range(L):
+        at = f'model.layers.{i}.'
         for name, hf in NORM.items():
             v = t[f'blk.{i}.{name}.weight'] = vector(H)
-            out[f'model.layers.{i}.{hf}.weight'] = T(v)
-        for name, (hf, n, k) in LINEAR.items():
-            more, t[f'blk.{i}.{name}.weight'] = form(f'model.layers.{i}.{hf}', n, k)
+            out[f'{at}{hf}.weight'] = T(v)
+        for name, (hf, n, k) in {'llama': LINEAR, 'phi3': FUSED, 'mixtral': ATTN}[kind].items():
+            t[f'blk.{i}.{name}.weight'] = linear(at + hf, n, k)
+        if kind == 'mixtral':
+            more, t[f'blk.{i}.ffn_gate_inp.weight'] = ends(at + 'block_sparse_moe.gate', E, H)
             out.update(more)
+            for name, (hf, n, k) in EXPERT.items():
+                t[f'blk.{i}.{name}.weight'] = np.array([linear(f'{at}block_sparse_moe.experts.{e}.{hf}', n, k) for e in range(E)])
     return out, t
 
 
-def hf(folder, form, quantization, shards=1):
-    out, t = model(form)
-    config = dict(CONFIG)
+def hf(folder, form, quantization, shards=1, **how):
+    out, t = model(form, **how)
+    kind = how.get('kind', 'llama')
+    config = dict(CONFIG, tie_word_embeddings=how.get('tied', False), **({} if how.get('ends') is not plain else
+                                                                         {'torch_dtype': 'float32'}))
+    if kind == 'mixtral':
+        config.update(MIXTRAL)
+    if kind == 'phi3':
+        config.update(model_type='phi3', architectures=['Phi3ForCausalLM'], original_max_position_embeddings=64,
+                      rope_scaling=None, sliding_window=None)
     if quantization:
         config['quantization_config'] = quantization
     with open(folder + '/config.json', 'w') as f:
@@ -285,12 +99,11 @@ def hf(folder, form, quantization, shards=1):
     return folder, t, {}
 
 
-def bitnet_model(folder, multiply):
-    form, q = bitnet(multiply)
+def bitnet_model(folder, form, q):
     out, t = model(form)
     for i in range(L):
         for name, hfname, n in (('attn_sub_norm', 'self_attn.attn_sub_norm', H), ('ffn_sub_norm', 'mlp.ffn_sub_norm', FF)):
-            v = t[f'blk.{i}.{name}.weight'] = (1 + 0.2 * R.standard_normal(n)).astype(np.float32)
+            v = t[f'blk.{i}.{name}.weight'] = (1 + 0.2 * R.standard_normal(n)).astype(np.float16)
             out[f'model.layers.{i}.{hfname}.weight'] = T(v)
     with open(folder + '/config.json', 'w') as f:
         json.dump(dict(CONFIG, model_type='bitnet', architectures=['BitNetForCausalLM'], hidden_act='relu2',
@@ -301,7 +114,7 @@ def bitnet_model(folder, multiply):
 
 def gpt_oss(folder):
     """Experts as gpt-oss stores them: blocks of MXFP4, gate and up taking turns."""
-    E, ff, dk = 4, 64, 32
+    ff, dk = 64, 32
     out, t = {}, {}
 
     def put(name, hfname, a):
@@ -309,7 +122,7 @@ def gpt_oss(folder):
         out[hfname] = T(a)
 
     def rand(*shape, by=None, at=0):
-        return (at + R.standard_normal(shape) * (by or shape[-1]**-0.5)).astype(np.float32)
+        return (at + R.standard_normal(shape) * (by or shape[-1]**-0.5)).astype(np.float16)
 
     def mx(n, k):
         q, s = codes(E * n, k, 4).reshape(E, n, k), R.integers(120, 124, (E, n, k // 32)).astype(np.uint8)
@@ -341,7 +154,7 @@ def gpt_oss(folder):
         put(b + 'ffn_down_exps.bias', m + 'mlp.experts.down_proj_bias', rand(E, H, by=0.3))
     config = {'architectures': ['GptOssForCausalLM'], 'model_type': 'gpt_oss', 'hidden_size': H, 'intermediate_size': ff,
               'num_hidden_layers': L, 'num_attention_heads': HEADS, 'num_key_value_heads': KV, 'head_dim': dk, 'vocab_size': V,
-              'num_local_experts': E, 'num_experts_per_tok': 2, 'experts_per_token': 2, 'rms_norm_eps': 1e-5, 'sliding_window': 4,
+              'num_local_experts': E, 'num_experts_per_tok': 2, 'torch_dtype': 'float16', 'experts_per_token': 2, 'rms_norm_eps': 1e-5, 'sliding_window': 4,
               'layer_types': ['sliding_attention', 'full_attention'], 'hidden_act': 'silu', 'swiglu_limit': 7.0, 'rope_theta': 150000,
               'attention_bias': True, 'tie_word_embeddings': False, 'max_position_embeddings': 4096,
               'rope_scaling': {'rope_type': 'yarn', 'factor': 32.0, 'original_max_position_embeddings': 40, 'beta_fast': 32.0,
@@ -357,7 +170,7 @@ def gpt_oss(folder):
 
 def llama2c(folder, version, tied=False, group=64):
     """Adjacent pairs turn; in version 2 all matrices are int8 in groups."""
-    out, t = model(plain)
+    out, t = model(plain, plain)
     seq, path = 64, folder + '/model.bin'
     if tied:
         t['output.weight'] = t['token_embd.weight']
@@ -393,25 +206,107 @@ def llama2c(folder, version, tied=False, group=64):
     return path, t, dict(rope='adjacent')
 
 
+def folder_of(form, **how):
+    return lambda f: hf(f, *form, **how)
+
+
+# Every layout of a matrix; each is tried in a dense model, and in the experts of one.
+LAYOUTS = {
+    **{f'gptq-{b}': gptq(b) for b in (2, 3, 4, 8)}, 'gptq-v2': gptq(4, v2=True), 'gptq-order': gptq(4, order=True),
+    'gptq-group32': gptq(3, 32), 'gptq-row': gptq(4, -1), 'awq': awq(), 'awq-gemv': gemv(), 'awq-gemv64': gemv(64),
+    'int8': int8_rows(), 'nf4': nf4(False), 'nf4-nested': nf4(True), 'bnb-fp4': nf4(False, True), 'nf4-128': nf4(True, size=128),
+    'nf4-as-bf16': nf4(False, storage='BF16'), 'fp8-block': fp8(128, 128), 'fp8-block-64x32': fp8(64, 32),
+    'fp8-row': fp8(1, 0, 'ct'), 'fp8-tensor': fp8(0, 0, 'ct'), 'fp8-block-ct': fp8(128, 64, 'ct'), 'fbgemm': fp8(1, 0, 'fbgemm'),
+    'quark-fp8': fp8(0, 0, 'quark'), 'modelopt-fp8': fp8(0, 0, 'FP8'), 'modelopt-block': fp8(128, 128, 'FP8_PB_WO'),
+    'modelopt-mxfp8': mxfp8(), 'packed-4': packed(4), 'packed-8': packed(8), 'packed-zero': packed(4, True),
+    'packed-zero8': packed(8, True), 'packed-order': packed(4, True, order=True), 'packed-row': packed(4, group=0),
+    'int-rows': int_rows(), 'int-zero': int_rows(True), 'nvfp4': nvfp4(True), 'nvfp4-awq': nvfp4(True, True),
+    'nvfp4-packed': nvfp4(False), 'mxfp4-quark': mxfp4('quark'), 'mxfp4-packed': mxfp4('ct'),
+    **{f'hqq-{b}': hqq(b) for b in (1, 2, 4, 8)}, 'hqq-down': hqq(4, axis=0), 'aqlm-1x16': aqlm(1, 10), 'aqlm-2x8': aqlm(2, 8),
+    'aqlm-rows': aqlm(2, 6, 2, 4), 'torchao-int8': torchao('Int8WeightOnlyConfig'),
+    'torchao-fp8': torchao('Float8WeightOnlyConfig'),
+}
+
+
+def kept(key, names, form):
+    """Modules that the list of the checkpoint leaves as they are; names: its entries."""
+    layout, config = form
+    return layout, dict({k: v for k, v in config.items() if k not in ('ignore', 'exclude_modules')}, **{key: names})
+
+
+def first(name):
+    return '.layers.0.self_attn.' in name
+
+
 FORMS = {
-    'plain': lambda f: hf(f, plain, None), 'shards': lambda f: hf(f, plain, None, 3),
-    **{f'gptq-{b}': (lambda b: lambda f: hf(f, *gptq(b)))(b) for b in (2, 3, 4, 8)},
-    'gptq-v2': lambda f: hf(f, *gptq(4, v2=True)), 'gptq-order': lambda f: hf(f, *gptq(4, order=True)),
-    'gptq-group32': lambda f: hf(f, *gptq(3, 32)), 'gptq-row': lambda f: hf(f, *gptq(4, -1)),
-    'awq': lambda f: hf(f, *awq()), 'int8': lambda f: hf(f, *int8_rows()),
-    'nf4': lambda f: hf(f, *nf4(False)), 'nf4-nested': lambda f: hf(f, *nf4(True)), 'bnb-fp4': lambda f: hf(f, *nf4(False, True)),
-    'fp8-block': lambda f: hf(f, *fp8(128, 128)), 'fp8-row': lambda f: hf(f, *fp8(1, 0)), 'fp8-tensor': lambda f: hf(f, *fp8(0, 0)),
-    'packed-4': lambda f: hf(f, *packed(4)), 'packed-8': lambda f: hf(f, *packed(8)), 'packed-zero': lambda f: hf(f, *packed(4, True)),
-    'int-rows': lambda f: hf(f, *int_rows()), 'nvfp4': lambda f: hf(f, *nvfp4(True)), 'nvfp4-packed': lambda f: hf(f, *nvfp4(False)),
-    'bitnet': lambda f: bitnet_model(f, False), 'bitnet-multiply': lambda f: bitnet_model(f, True), 'mxfp4': gpt_oss,
+    'plain': folder_of((plain, None), ends=plain), 'half': folder_of((dense, None)),
+    'shards': folder_of((plain, None), ends=plain, shards=3),
+    **{name: folder_of(form) for name, form in LAYOUTS.items()},
+    **{name + '-moe': folder_of(form, kind='mixtral') for name, form in LAYOUTS.items()},
+    **{name + '-fused': folder_of(LAYOUTS[name], kind='phi3')
+       for name in ('gptq-4', 'gptq-3', 'awq', 'nf4-nested', 'fp8-row', 'packed-zero', 'nvfp4', 'int8', 'fp8-block')},
+    **{name + '-tied': folder_of(LAYOUTS[name], tied=True, shards=2) for name in ('gptq-4', 'fp8-block', 'nvfp4')},
+    'gptq-kept': folder_of(kept('dynamic', {r'-:model\.layers\.0\.self_attn\..*': {}}, LAYOUTS['gptq-4']), keep=first),
+    'awq-kept': folder_of(kept('modules_to_not_convert', ['lm_head', 'model.layers.0.self_attn'], LAYOUTS['awq']), keep=first),
+    'nf4-kept': folder_of(kept('llm_int8_skip_modules', ['lm_head', 'k_proj'], LAYOUTS['nf4']),
+                          keep=lambda name: name.endswith('k_proj')),
+    'packed-kept': folder_of(kept('ignore', ['lm_head', r're:.*\.self_attn\.(q|k|v|o)_proj$'], LAYOUTS['packed-4']),
+                             keep=lambda name: '.self_attn.' in name, kind='mixtral'),
+    'modelopt-kept': folder_of(kept('ignore', ['lm_head', 'model.layers.0.self_attn*'], LAYOUTS['nvfp4']), keep=first),
+    'bitnet': lambda f: bitnet_model(f, *bitnet(False)), 'bitnet-multiply': lambda f: bitnet_model(f, *bitnet(True)),
+    'bitnet-online': lambda f: bitnet_model(f, *online()), 'mxfp4': gpt_oss,
     'llama2c-0': lambda f: llama2c(f, 0), 'llama2c-0-tied': lambda f: llama2c(f, 0, True), 'llama2c-1': lambda f: llama2c(f, 1),
     'llama2c-1-tied': lambda f: llama2c(f, 1, True), 'llama2c-2': lambda f: llama2c(f, 2), 'llama2c-2-tied': lambda f: llama2c(f, 2, True),
 }
+# What tools write beside codes and scales: not counted as a weight.
+ASIDE = ('.weight_shape', '.weight_format', '.input_scale', '.quant_map', 'bitsandbytes__nf4', 'bitsandbytes__fp4', '.pre_quant_scale',
+         '.nested_quant_map', '.shape', '.nbits', '.group_size', '.axis')
+
+
+def stored(path):
+    """Bytes of all tensors in the files, and of what is set aside."""
+    names = [path + '/' + n for n in os.listdir(path) if n.endswith('.safetensors')] if os.path.isdir(path) else []
+    all_, aside = 0, 0
+    for name in names:
+        with open(name, 'rb') as f:
+            head = json.loads(f.read(struct.unpack('<Q', f.read(8))[0]))
+        for key, v in head.items():
+            n = v['data_offsets'][1] - v['data_offsets'][0]
+            all_ += n
+            aside += n if key.endswith(ASIDE) else 0
+    return all_, aside
+
+
+def bytes_agree(nmbench, paths):
+    """`nmbench model`: the whole is what the file has, the parts add up to it."""
+    bad = 0
+    p = subprocess.run([nmbench, 'model', *paths, '--json'], capture_output=True, text=True)
+    if p.returncode:
+        print('FAIL model: ' + p.stderr.strip())
+        return 1
+    for path, m in zip(paths, json.loads(p.stdout)):
+        whole, aside = stored(path)
+        parts = sum(x['bytes'] for x in m['ends'])
+        parts += sum(len(b['layers']) * x['bytes'] for b in m['blocks'] for x in b['tensors'])
+        if 'nf4-128' in path or path.endswith('-fused'):  # configurations do not say it
+            parts = whole - aside
+        if m['weights']['bytes'] != whole or parts != whole - aside:
+            print(f"FAIL {path}: {m['weights']['bytes']} bytes and {parts} in parts, the file has {whole}, {aside} of them aside")
+            bad += 1
+    return bad
+
+
+# Without "all": experts in a choice of layouts only.
+SLOW = [n for n in FORMS if n.endswith('-moe') and n[:-4] not in (
+    'gptq-4', 'gptq-order', 'awq', 'int8', 'nf4-nested', 'fp8-block', 'fp8-row', 'packed-zero', 'int-zero', 'nvfp4', 'mxfp4-packed',
+    'hqq-4', 'aqlm-2x8', 'fbgemm')]
 
 
 def main():
     nmbench, folder = sys.argv[1:3]
-    bad, names = 0, sys.argv[3:] or list(FORMS)
+    folders, bad, names = [], 0, sys.argv[3:] or [n for n in FORMS if n not in SLOW]
+    if names == ['all']:
+        names = list(FORMS)
     for name in names:
         os.makedirs(f'{folder}/{name}', exist_ok=True)
         path, t, o = FORMS[name](f'{folder}/{name}')
@@ -425,6 +320,9 @@ def main():
         if not off.max() <= 1e-4:
             print(f'FAIL {name}: off by {off.max():.3g} (logits up to {np.abs(want).max():.3g})')
             bad += 1
+        if os.path.isdir(path):
+            folders.append(path)
+    bad += bytes_agree(nmbench, folders) if folders else 0
     print(f'{len(names)} stored forms, {bad} failures')
     return bad != 0
 
