@@ -438,6 +438,7 @@ moe_resolve(const builder *b, int64_t layer, const nmb__ffn *dense, nmb__moe *m)
   m->router_bias = I(b, ROUTER_BIAS);
   m->renorm = I(b, RENORM);
   m->scale = R(b, ROUTE_SCALE);
+  m->cap = R(b, ROUTER_CAP);
   m->jitter = m->score == NMB__SCORE_SPARSEMIXER ? R(b, ROUTER_JITTER) : 0;
   if (m->groups == 1)
     m->group_top = 0;

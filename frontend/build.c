@@ -431,28 +431,6 @@ keys_values_idle(maker *m)
     vector(m, "attn.k_norm", t->dk);
 }
 
-static nmb_id
-attn_plain(maker *m, nmb_id x)
-{
-  const nmb__attn *t = &m->l->attn;
-  const nmb_id q = positioned(m, "q", project(m, "q", x, t->heads, t->dk), t->heads);
-  nmb_id k, v;
-  if (t->kv_from) {
-    if (m->a->kv_shared_weights)
-      keys_values_idle(m);
-    const nmb_id from = 1 + m->a->distinct[t->kv_from - 1]; /* after the embedding */
-    k = nmb__mk_lent(m, from, "cache.k");
-    v = nmb__mk_lent(m, from, "cache.v");
-  } else
-    keys_values(m, x, &k, &v);
-  const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
-  if (t->index.block)
-    return attend_chosen(m, q, k, v, sink, index_blocks(m, x));
-  const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
-  scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
-  return y;
-}
-
 /* These keep the default epsilon of their class in some families' code. */
 static nmb_id
 latent_norm(maker *m, const char *name, nmb_id x, int64_t n, nmb_id out)
@@ -486,6 +464,30 @@ mla_query(maker *m, nmb_id x, nmb_id latent)
   if (latent == NMB_NONE)
     return linear(m, "attn.q", NMB__W_ATTN, x, n, m->a->hidden, false, q);
   return linear(m, "attn.q_up", NMB__W_ATTN, latent, n, t->q_rank, false, q);
+}
+
+static nmb_id
+attn_plain(maker *m, nmb_id x)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb_id raw = t->q_rank ? mla_query(m, x, latent_query(m, x))
+                               : project(m, "q", x, t->heads, t->dk);
+  const nmb_id q = positioned(m, "q", raw, t->heads);
+  nmb_id k, v;
+  if (t->kv_from) {
+    if (m->a->kv_shared_weights)
+      keys_values_idle(m);
+    const nmb_id from = 1 + m->a->distinct[t->kv_from - 1]; /* after the embedding */
+    k = nmb__mk_lent(m, from, "cache.k");
+    v = nmb__mk_lent(m, from, "cache.v");
+  } else
+    keys_values(m, x, &k, &v);
+  const nmb_id sink = t->sink ? vector(m, "attn.sink", t->heads) : NMB_NONE;
+  if (t->index.block)
+    return attend_chosen(m, q, k, v, sink, index_blocks(m, x));
+  const nmb_id y = act3(m, "attn", m->T, t->heads, t->dv);
+  scores(m, op_add(m, NMB_OP_ATTENTION, 4, (nmb_id[]){q, k, v, sink}, y));
+  return y;
 }
 
 /* The one key of the indexer: LayerNorm with torch's default of DeepSeek-V3.2's code. */
@@ -594,6 +596,18 @@ attn_latent(maker *m, nmb_id x)
   return mla_attend(m, q, c, kr, chosen);
 }
 
+/* One factor for each head, from the input (Laguna). */
+static nmb_id
+head_gate(maker *m, nmb_id x, nmb_id y)
+{
+  const nmb__attn *t = &m->l->attn;
+  const nmb_id g = linear(m, "attn.gate", NMB__W_ATTN, x, t->heads, m->a->hidden, false,
+                          act3(m, "gate", m->T, t->heads, 1));
+  return op2(m, NMB_OP_MUL, y,
+             pointwise(m, "softplus", g, NMB_NONE, act3(m, "gate", m->T, t->heads, 1)),
+             act3(m, "attn", m->T, t->heads, t->dv));
+}
+
 /* What attention adds to the hidden state, from its normed input. */
 static nmb_id
 attention(maker *m, nmb_id x)
@@ -603,7 +617,9 @@ attention(maker *m, nmb_id x)
   if (t->latent)
     return nmb__build_pooled(m, x);
   nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
-  if (t->gate)
+  if (t->gate_heads)
+    y = head_gate(m, x, y);
+  else if (t->gate)
     y = pointwise(m, "sigmoid",
                   linear(m, "attn.gate", NMB__W_ATTN, x, n, m->a->hidden, t->bias,
                          act3(m, "gate", m->T, t->heads, t->dv)),
@@ -685,6 +701,12 @@ choice(maker *m, nmb_id x, nmb_id routing, nmb_id out[2])
                          e->router_bias, act2(m, "logits", m->T, e->experts))};
   int nin = 1;
   scaled(m, in[0], e->normed ? 1 / sqrt((double)m->a->hidden) : 1);
+  if (e->cap > 0) {
+    const nmb_id z = act2(m, "logits", m->T, e->experts);
+    pointwise(m, "softcap", in[0], NMB_NONE, z);
+    nmb_op_attr_set(m->p, m->p->tensor[z].def, NMB_REAL("limit", e->cap));
+    in[0] = z;
+  }
   if (e->hash) {
     in[nin++] = tensor(m, "ids", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
     in[nin++] = weight(m, "moe.table", NMB__W_HASH, 2, e->hash, e->topk, 0);
@@ -874,6 +896,17 @@ layer_streams(maker *m, nmb_id in, nmb_id routing)
   return nmb__build_spread(m, &s, in, y);
 }
 
+/* Arctic: the network reads what attention has added to, experts what it read itself.  h:
+ * the layer's input, sum: after attention. */
+static nmb_id
+beside_layer(maker *m, nmb_id h, nmb_id sum, nmb_id routing)
+{
+  const nmb_id x = hidden_norm(m, "ffn.norm", sum);
+  sum = add(m, sum, network(m, "ffn", NMB__W_FFN, &m->l->ffn, x));
+  const nmb_id y = hidden_norm(m, "moe.norm", h);
+  return add(m, sum, experts(m, y, y, routing));
+}
+
 /* Norms and residual paths of a layer. */
 static nmb_id
 layer(maker *m, nmb_id h, nmb_id routing)
@@ -894,6 +927,8 @@ layer(maker *m, nmb_id h, nmb_id routing)
   }
   if (after)
     y = hidden_norm(m, "attn.post_norm", y);
+  if (l->beside == 2)
+    return beside_layer(m, h, add_to(m, h, y, l->skip), routing);
   h = add_to(m, input ? x : h, y, l->skip);
   if (sums)
     h = hidden_norm(m, "attn.post_norm", h);
@@ -1163,10 +1198,6 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
                        : l->moe.zero ? "experts that stand for no work"
                        : l->attn.diff ? "the difference of two attentions"
-                       : l->attn.gate_heads ? "a gate for each head"
-                       : !l->attn.mla && !l->attn.latent && l->attn.q_rank
-                           ? "queries of low rank without latent attention"
-                       : l->beside == 2 ? "a dense network beside experts, each with its input"
                        : (l->altup || l->ple) && l->moe.experts
                            ? "experts beside embeddings of a layer"
                        : l->laurel && !l->altup ? "a learned residual without streams"

@@ -326,7 +326,7 @@ pieces_attention(list *s, int64_t H)
   pieces_index(s, H);
   if (t->gate)
     matrix(s, "attn.gate", NMB__P_ATTN, NMB__W_ATTN, t->gate_heads ? t->heads : n, H,
-           t->bias);
+           t->bias && !t->gate_heads);
   if (t->diff)
     vector(s, "attn.lambda", NMB__P_ATTN, 4 * t->dk);
   if (s->l->sub_norm)
@@ -381,7 +381,7 @@ pieces_layer(list *s, int64_t H)
   if (l->moe.experts)
     pieces_moe(s, H);
   if (s->l->beside == 2)
-    norm(s, "ffn.own_norm", NMB__P_NORM, H);
+    norm(s, "moe.norm", NMB__P_NORM, H);
   if (s->l->beside == 1) { /* each part has norms of its own around it */
     norm(s, "ffn.own_norm", NMB__P_NORM, H);
     norm(s, "moe.norm", NMB__P_NORM, H);

@@ -169,7 +169,8 @@ typedef struct nmb__moe {
   int64_t input;     /* boolean: weights multiply what goes into the experts */
   int64_t hash;      /* rows of a table token -> experts that makes the choice */
   int64_t normed;    /* Gemma 4: the router's input is normed, experts have scales */
-  double scale, jitter;  /* jitter: half the band of sparsemixer; 0 with other scores */
+  double scale;
+  double cap, jitter; /* of the router's logits, 0: none; half the band of sparsemixer */
   nmb__ffn expert;
   nmb__ffn shared; /* width 0: none */
   int64_t shared_gate;         /* boolean: shared experts times sigmoid(one gate of x) */

@@ -67,6 +67,7 @@ typedef struct name_row {
 static const name_row table[] = {
 #define X(naming, family, weight, name, part, turned)                                    \
   {NMB__NAMES_##naming, family, weight, name, PICK_##part, turned},
+#include "frontend/wnames-mixed.def"
 #include "frontend/wnames.def"
 #undef X
 };
