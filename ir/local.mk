@@ -1,7 +1,7 @@
 libnmbench_la_SOURCES += ir/prog.c ir/prog.h ir/ops.c ir/hash.c ir/verify.c ir/verify.h \
   ir/verify_graph.c ir/attrs.c ir/attrs.h ir/attrs.def ir/verify_plan.c \
   ir/verify_mapping.c ir/verify_schedule.c ir/verify_memory.c ir/verify_code.c \
-  ir/verify_code.h ir/verify_hazard.c ir/text.h ir/text_lex.h ir/text_lex.c \
+  ir/verify_code.h ir/verify_cover.h ir/verify_cover.c ir/verify_hazard.c ir/text.h ir/text_lex.h ir/text_lex.c \
   ir/text_print.c ir/text_parse.c
 libnmbench_la_SOURCES += ir/plan.c
 libnmbench_la_SOURCES += ir/pipeline.c ir/pipeline.h

@@ -70,7 +70,8 @@ touch(void *to, const nmb_insn *in)
     int64_t bytes = o->offset + (o->rows - 1) * o->stride + o->row_bytes;
     if (!p->hw->mem[o->mem].local && bytes < nmb__storage_bytes(x))
       bytes = nmb__storage_bytes(x);
-    bytes *= copies(t, in, o);
+    if (bytes <= nmb__storage_bytes(x)) /* else it reaches over all copies */
+      bytes *= copies(t, in, o);
     if (bytes > s->bytes)
       s->bytes = bytes;
   }

@@ -309,6 +309,13 @@ bring(mover *v, nmb_id from, nmb_id to, bool cut, bool whole)
   return alike || b->devices < 2 ? NMB_OK : move(v, NMB_INSN_BCAST, to, to, false);
 }
 
+/* A list of the model, such as the factors of a rotation, has no rows of sequences. */
+static bool
+is_list(const nmb_tensor *t)
+{
+  return t->role == NMB_ROLE_INPUT && t->dtype != NMB_DT_I32;
+}
+
 /* The part of `tensor` that a step needs: rows of its sequences, or its heads. */
 static void
 part_rect(const nmb_prog *p, nmb_id tensor, const nmb_step *s, bool heads,
@@ -323,7 +330,8 @@ part_rect(const nmb_prog *p, nmb_id tensor, const nmb_step *s, bool heads,
                                                           t->dim[1] % p->spec.fresh == 0));
   const int64_t outer = tokens ? T : B;
   *out = (nmb_operand){.slot = NMB_NONE};
-  if (s->axis == NMB_AXIS_BATCH && parts > 1 && n % B == 0 && B % parts == 0 &&
+  if (s->axis == NMB_AXIS_BATCH && parts > 1 && !is_list(t) && n % B == 0 &&
+      B % parts == 0 &&
       nmb__rect(p, tensor, n / B, B * part / parts, B * (part + 1) / parts, 0, n / B,
                 out))
     return;

@@ -16,11 +16,18 @@
  * is compared with the tail of each list that its clock does not cover, which is
  * empty in well synchronised code but for other channels of its own queue.
  * Blocks are apart: one starts when the one before it has ended.
+ *
+ * A read of a transient buffer needs all of its bytes written by what comes before it in
+ * this order, and not written over since by a buffer that shares them.  As all that
+ * touches the same bytes is ordered, that holds in every order that the waits allow.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
+#include "ir/lower.h"
 #include "ir/verify_code.h"
+#include "ir/verify_cover.h"
 
 typedef struct access {
   nmb_id insn;
@@ -42,7 +49,8 @@ typedef struct ctx {
   list *use;          /* [(slot * nq + queue) * 2 + write] */
   nmb_id **alias;     /* [nslot] slots that share bytes with it at other times; ends with
                          NMB_NONE */
-  int64_t *filled;    /* [nslot] bytes written */
+  nmb__cover *cover;  /* [nslot] bytes that hold its value */
+  nmb__boxes scratch;
   bool *given;        /* [nslot] holds its value when the block starts */
 } ctx;
 
@@ -144,30 +152,26 @@ deadlock(const ctx *c, nmb_id id)
 
 /* ---------------------------------------------------------------- rectangles */
 /* Bytes of an operand as addresses of the memory. */
-typedef struct rect {
-  int64_t at, rows, width, stride;
-} rect;
-
-static rect
+static nmb__runs
 rect_of(const nmb_prog *p, const nmb_operand *o)
 {
   const int64_t at = p->slot[o->slot].offset + o->offset;
   if (o->stride == 0)
-    return (rect){at, 1, o->row_bytes, 0};
+    return (nmb__runs){at, 1, o->row_bytes, 0};
   if (o->rows == 1 || o->stride <= o->row_bytes)
-    return (rect){at, 1, (o->rows - 1) * o->stride + o->row_bytes, 0};
-  return (rect){at, o->rows, o->row_bytes, o->stride};
+    return (nmb__runs){at, 1, (o->rows - 1) * o->stride + o->row_bytes, 0};
+  return (nmb__runs){at, o->rows, o->row_bytes, o->stride};
 }
 
 static int64_t
-rect_end(const rect *r)
+rect_end(const nmb__runs *r)
 {
   return r->at + (r->rows - 1) * r->stride + r->width;
 }
 
 /* Does a row of r meet [lo, hi)? */
 static bool
-meets(const rect *r, int64_t lo, int64_t hi)
+meets(const nmb__runs *r, int64_t lo, int64_t hi)
 {
   if (hi <= r->at || lo >= rect_end(r))
     return false;
@@ -181,7 +185,7 @@ meets(const rect *r, int64_t lo, int64_t hi)
 #define MOST_ROWS 4096
 
 static bool
-rects_meet(const rect *a, const rect *b)
+rects_meet(const nmb__runs *a, const nmb__runs *b)
 {
   if (a->at >= rect_end(b) || b->at >= rect_end(a))
     return false;
@@ -194,7 +198,7 @@ rects_meet(const rect *a, const rect *b)
     if (a->width <= off && off + b->width <= a->stride)
       return false;
   }
-  const rect *few = a->rows < b->rows ? a : b, *many = few == a ? b : a;
+  const nmb__runs *few = a->rows < b->rows ? a : b, *many = few == a ? b : a;
   if (few->rows > MOST_ROWS)
     return true;
   for (int64_t i = 0; i < few->rows; i++)
@@ -222,8 +226,6 @@ record(ctx *c, nmb_id id, const nmb_operand *o)
       memcpy(l->v, old, (size_t)l->n * sizeof *old);
   }
   l->v[l->n++] = (access){id, o};
-  if (o->write)
-    c->filled[o->slot] += o->rows * o->row_bytes;
 }
 
 /* Is `a`, which the clock of `b` does not cover, over all the same? */
@@ -267,13 +269,13 @@ hazard(const ctx *c, nmb_id a, const nmb_operand *x, nmb_id b, const nmb_operand
 
 static nmb_status
 check_list(const ctx *c, const list *l, int covered, nmb_id id, const nmb_operand *o,
-           const rect *r)
+           const nmb__runs *r)
 {
   for (int i = l->n - 1; i >= 0 && c->at[l->v[i].insn] > covered; i--) {
     const access *a = &l->v[i];
     if (a->insn == id || apart(c, &c->p->insn[a->insn], &c->p->insn[id], o->mem))
       continue;
-    const rect x = rect_of(c->p, a->o);
+    const nmb__runs x = rect_of(c->p, a->o);
     if (rects_meet(&x, r) && !over(c, a->insn, id))
       return hazard(c, a->insn, a->o, id, o);
   }
@@ -281,7 +283,7 @@ check_list(const ctx *c, const list *l, int covered, nmb_id id, const nmb_operan
 }
 
 static nmb_status
-check_slot(const ctx *c, nmb_id slot, nmb_id id, const nmb_operand *o, const rect *r)
+check_slot(const ctx *c, nmb_id slot, nmb_id id, const nmb_operand *o, const nmb__runs *r)
 {
   const int *clock = clock_of(c, id);
   for (int q = 0; q < c->nq; q++) {
@@ -292,27 +294,67 @@ check_slot(const ctx *c, nmb_id slot, nmb_id id, const nmb_operand *o, const rec
   return NMB_OK;
 }
 
-/* Something has put a value where it reads. */
+/* The channels whose parts of a memory inside an engine it uses; else one stands for all. */
+static void
+channels_of(const ctx *c, const nmb_insn *n, nmb_id mem, int *ch0, int *ch1)
+{
+  const bool parts = c->p->hw->mem[mem].local && in_memory(c, n->engine);
+  *ch0 = parts && n->place.nchannel ? n->place.channel0 : 0;
+  *ch1 = !parts ? 1 : n->place.nchannel ? *ch0 + n->place.nchannel : INT_MAX;
+}
+
+/* Where a whole value has a copy on each device, one after the other, what an operand
+ * says of all of them is said of the first: instructions that compute write all copies. */
+static nmb__runs
+first_copy(const nmb_prog *p, const nmb_operand *o)
+{
+  const nmb_slot *s = &p->slot[o->slot];
+  const int devices = p->hw->mem[s->mem].devices;
+  const int64_t copy = nmb__storage_bytes(&p->tensor[s->tensor]);
+  nmb_operand x = *o;
+  if (!s->resident && devices > 1 && !p->hw->mem[s->mem].local &&
+      s->bytes / devices >= copy) {
+    x.offset %= copy;
+    if (x.rows % devices == 0 && x.stride > 0 && x.rows / devices * x.stride == copy)
+      x.rows /= devices;
+  }
+  return rect_of(p, &x);
+}
+
+/* Something has put a value at each byte that it reads, and is over: what is in order
+ * before `id` has been looked at, and what touches the same bytes is ordered. */
 static nmb_status
-check_filled(const ctx *c, nmb_id id, const nmb_operand *o, const rect *r)
+check_filled(ctx *c, nmb_id id, const nmb_operand *o)
 {
   const nmb_prog *p = c->p;
-  if (o->write || c->given[o->slot] ||
-      c->filled[o->slot] >= nmb_tensor_bytes(&p->tensor[o->tensor]))
+  int ch0, ch1;
+  if (o->write || c->given[o->slot])
     return NMB_OK;
-  for (int q = 0; q < c->nq; q++) {
-    const list *l = use_of(c, o->slot, q, true);
-    for (int i = l->n - 1; i >= 0; i--) {
-      const rect x = rect_of(p, l->v[i].o);
-      if (rects_meet(&x, r) && !apart(c, &p->insn[l->v[i].insn], &p->insn[id], o->mem))
-        return NMB_OK;
-    }
-  }
+  const nmb__runs r = first_copy(p, o);
+  channels_of(c, &p->insn[id], o->mem, &ch0, &ch1);
+  const int64_t at =
+      nmb__cover_gap(c->run, &c->cover[o->slot], &r, ch0, ch1, &c->scratch);
+  if (at == NMB_NONE)
+    return NMB_OK;
+  const int64_t base = p->slot[o->slot].offset;
   return nmb_fail(c->run, NMB_UNVERIFIED, NMB_NOLOC,
                   "%s reads %%%s in slot %d of %s at byte %" PRId64
-                  ", which nothing has written",
+                  ", which nothing has written; expected all of [%" PRId64 ", %" PRId64
+                  ") to be written by what it waits for",
                   nmb__insn_text(c->run, p, id), p->tensor[o->tensor].name, (int)o->slot,
-                  p->hw->mem[o->mem].name, o->offset);
+                  p->hw->mem[o->mem].name, at - base, r.at - base, rect_end(&r) - base);
+}
+
+static void
+record_bytes(ctx *c, nmb_id id, const nmb_operand *o)
+{
+  const nmb__runs all = rect_of(c->p, o), first = first_copy(c->p, o);
+  int ch0, ch1;
+  channels_of(c, &c->p->insn[id], o->mem, &ch0, &ch1);
+  for (const nmb_id *s = c->alias[o->slot]; *s != NMB_NONE; s++)
+    nmb__cover_drop(c->run, &c->cover[*s], &all, ch0, ch1, &c->scratch);
+  if (!c->given[o->slot])
+    nmb__cover_add(c->run, &c->cover[o->slot], &first, ch0, ch1, &c->scratch);
 }
 
 static nmb_status
@@ -321,14 +363,17 @@ check_accesses(ctx *c, nmb_id id)
   const nmb_insn *n = &c->p->insn[id];
   for (int i = 0; i < n->nopnd; i++) {
     const nmb_operand *o = &n->opnd[i];
-    const rect r = rect_of(c->p, o);
+    const nmb__runs r = rect_of(c->p, o);
     NMB_TRY(check_slot(c, o->slot, id, o, &r));
     for (const nmb_id *s = c->alias[o->slot]; *s != NMB_NONE; s++)
       NMB_TRY(check_slot(c, *s, id, o, &r));
-    NMB_TRY(check_filled(c, id, o, &r));
+    NMB_TRY(check_filled(c, id, o));
   }
-  for (int i = 0; i < n->nopnd; i++)
+  for (int i = 0; i < n->nopnd; i++) {
     record(c, id, &n->opnd[i]);
+    if (n->opnd[i].write)
+      record_bytes(c, id, &n->opnd[i]);
+  }
   return NMB_OK;
 }
 
@@ -430,6 +475,24 @@ find_aliases(const ctx *c)
   }
 }
 
+/* The widest stride of a slot's operands is the row of the table of its bytes. */
+static void
+find_pitches(const ctx *c)
+{
+  const nmb_prog *p = c->p;
+  for (int i = 0; i < p->nslot; i++)
+    c->cover[i] = (nmb__cover){.base = p->slot[i].offset, .pitch = 1};
+  for (int i = 0; i < p->ninsn; i++)
+    for (int j = 0; j < p->insn[i].nopnd; j++) {
+      const nmb_operand *o = &p->insn[i].opnd[j];
+      if (o->rows > 1 && o->stride > c->cover[o->slot].pitch)
+        c->cover[o->slot].pitch = o->stride;
+    }
+  for (int i = 0; i < p->nslot; i++)
+    if (c->cover[i].pitch == 1)
+      c->cover[i].pitch = p->slot[i].bytes;
+}
+
 /* Blocks run one after another: what an earlier one did to a slot is over.  Most slots
  * belong to one block, so that only those of lent tensors have anything. */
 static void
@@ -448,11 +511,12 @@ nmb__verify_hazards(nmb_run *run, const nmb_prog *p)
   c.at = NMB_NEW(run, int, p->ninsn + 1);
   c.done = NMB_NEW(run, bool, p->ninsn + 1);
   c.alias = NMB_NEW(run, nmb_id *, slots);
-  c.filled = NMB_NEW(run, int64_t, slots);
+  c.cover = NMB_NEW(run, nmb__cover, slots);
   c.given = NMB_NEW(run, bool, slots);
   c.use = NMB_NEW(run, list, slots * (size_t)c.nq * 2);
   find_aliases(&c);
   find_given(&c);
+  find_pitches(&c);
   while (c.end < p->ninsn) {
     lists_clear(&c);
     for (c.first = c.end;

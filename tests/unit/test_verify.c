@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/run.h"
+#include "ir/verify_cover.h"
 #include "tests/unit/fixture.h"
 #include "tests/unit/unit.h"
 
@@ -699,6 +701,17 @@ c_never_written(nmb_prog *p)
   n->nopnd = 0;
 }
 
+/* All but the last two bytes of what is read later. */
+static void
+c_partly_written(nmb_prog *p)
+{
+  nmb_insn *n = copy(p, "e");
+  for (int i = 0; i < 2; i++) {
+    n->opnd[i].row_bytes = n->opnd[i].rows * n->opnd[i].row_bytes - 2;
+    n->opnd[i].rows = 1;
+  }
+}
+
 /* -------------------------------------------------------------------- tables */
 typedef struct fault {
   void (*plant)(nmb_prog *);
@@ -862,7 +875,63 @@ test_code(void)
         {c_sync_gone, "reads %h in slot 35 of dram"},
         {c_write_after_read, "reads as slot 30 (%e), but nothing orders the two"},
         {c_write_after_write, "writes, but nothing orders the two"},
-        {c_never_written, "which nothing has written"});
+        {c_never_written, "at byte 0, which nothing has written; expected all of [0, "},
+        {c_partly_written, "at byte 190, which nothing has written"});
+}
+
+/* --------------------------------------------------------------------- cover */
+enum { BYTES = 240, BASE = 1000 };
+
+static nmb__runs
+random_runs(nmb_run *run)
+{
+  static const int64_t strides[] = {12, 24, 24, 48, 20};
+  nmb__runs r = {.rows = 1 + (int64_t)(nmb_rand(run) % 6), .stride = strides[nmb_rand(run) % 5]};
+  r.width = 1 + (int64_t)(nmb_rand(run) % (uint64_t)(r.rows > 1 ? r.stride - 1 : 60));
+  const int64_t room = BYTES - (r.rows - 1) * r.stride - r.width;
+  r.at = BASE + (int64_t)(nmb_rand(run) % (uint64_t)(room > 0 ? room + 1 : 1));
+  if (room < 0)
+    r.rows = 1;
+  return r;
+}
+
+static int64_t
+table_gap(const bool *at, const nmb__runs *r)
+{
+  for (int64_t k = 0; k < r->rows; k++)
+    for (int64_t i = 0; i < r->width; i++)
+      if (!at[r->at - BASE + k * r->stride + i])
+        return r->at + k * r->stride + i;
+  return NMB_NONE;
+}
+
+static void
+test_cover(void)
+{
+  nmb_run *run = nmb__run_open(NULL);
+  nmb__boxes scratch = {0};
+  int whole = 0, part = 0, wrong = 0;
+  nmb__run_seed(run, 5);
+  for (int round = 0; round < 200; round++) {
+    bool at[BYTES] = {false};
+    nmb__cover c = {.base = BASE, .pitch = round % 3 ? 24 : 48};
+    for (int i = 0; i < 40; i++) {
+      const nmb__runs r = random_runs(run), q = random_runs(run);
+      const bool gone = nmb_rand(run) % 6 == 0;
+      for (int64_t k = 0; k < r.rows; k++)
+        memset(at + r.at - BASE + k * r.stride, !gone, (size_t)r.width);
+      if (gone)
+        nmb__cover_drop(run, &c, &r, 0, 1, &scratch);
+      else
+        nmb__cover_add(run, &c, &r, 0, 1, &scratch);
+      const int64_t gap = nmb__cover_gap(run, &c, &q, 0, 1, &scratch);
+      wrong += gap != table_gap(at, &q);
+      (*(gap == NMB_NONE ? &whole : &part))++;
+    }
+  }
+  CU_ASSERT_EQUAL(wrong, 0);
+  CU_ASSERT(whole > 500 && part > 500);
+  nmb__run_close(run);
 }
 
 static void
@@ -890,4 +959,5 @@ UNIT_MAIN("verify", {"faults in the graph are found", test_graph},
           {"faults in the schedule are found", test_schedule},
           {"faults in the memory plan are found", test_memory},
           {"faults in the code are found", test_code},
+          {"written bytes as boxes are those of a table of bytes", test_cover},
           {"a section's hash tells what it holds", test_hash})
