@@ -559,17 +559,27 @@ block_read(builder *b, int64_t layer, unsigned *holds)
   const json_t *mult = json_object_get(ffn, "ffn_mult");
   *holds = 0;
   if (!json_is_true(json_object_get(attn, "no_op"))) {
-    const int64_t n = json_integer_value(share);
-    if (!json_is_integer(share) || n < 1 || I(b, HEADS) % n)
-      return block_bad(b, layer, "attention.n_heads_in_group", share);
+    const json_t *kv = json_object_get(attn, "num_key_value_heads");
+    const int64_t n = json_integer_value(kv ? kv : share);
+    if (!json_is_integer(kv ? kv : share) || n < 1 || I(b, HEADS) % n)
+      return block_bad(b, layer,
+                       kv ? "attention.num_key_value_heads"
+                          : "attention.n_heads_in_group",
+                       kv ? kv : share);
     *holds |= NMB__HOLDS_ATTN;
-    I(b, KV_HEADS) = I(b, HEADS) / n;
+    I(b, KV_HEADS) = kv ? n : I(b, HEADS) / n;
   }
   if (!json_is_true(json_object_get(ffn, "no_op"))) {
+    const json_t *width = json_object_get(ffn, "intermediate_size");
     const double m = json_number_value(mult);
+    *holds |= NMB__HOLDS_FFN;
+    if (json_is_integer(width) && json_integer_value(width) > 0 &&
+        json_integer_value(width) <= 1 << 22) {
+      I(b, FFN) = json_integer_value(width);
+      return NMB_OK;
+    }
     if (!json_is_number(mult) || !(m > 0 && m <= 64))
       return block_bad(b, layer, "ffn.ffn_mult", mult);
-    *holds |= NMB__HOLDS_FFN;
     I(b, FFN) = ((int64_t)(2 * m * (double)b->a->hidden / 3) + 255) / 256 * 256;
   }
   return NMB_OK;

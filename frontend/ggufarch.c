@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* GGUF header -> normalised architecture, by the tables of gguf.def.  What the tensors
- * themselves show (biases, norms of heads, tied heads, layers with experts) is taken
- * from them, as headers leave it out. */
-#include <jansson.h>
-#include <string.h>
-
+/* GGUF header -> normalised architecture, by the tables of gguf.def. */
 #include "base/near.h"
-#include "frontend/config.h"
-#include "frontend/wmodel.h"
-
-typedef struct arch_row {
-  const char *arch, *family, *values;
-} arch_row;
+#include "frontend/ggufarch.h"
 
 typedef struct key_row {
   const char *key, *arch;
@@ -23,7 +13,7 @@ typedef struct key_row {
 #define KEY(key, arch, field)
 #define NOTE(key, why)
 #define ARCH(arch, family, values) {arch, family, values},
-static const arch_row archs[] = {
+static const nmb__gguf_row archs[] = {
 #include "frontend/gguf.def"
 };
 #undef ARCH
@@ -52,34 +42,6 @@ static const char defaults[] =
 #undef DEFAULT
 #define NARCH ((int)(sizeof archs / sizeof *archs))
 #define NKEY (sizeof keys / sizeof *keys)
-
-typedef struct reader {
-  nmb_run *run;
-  const nmb__wfile *w;
-  const arch_row *row;
-  nmb__config c;
-  json_t *root; /* list of all JSON that settings borrow */
-} reader;
-
-static json_t *
-kept(reader *r, json_t *j)
-{
-  json_array_append_new(r->root, j);
-  return j;
-}
-
-static nmb_status
-set(reader *r, nmb__field f, const char *key, json_t *v)
-{
-  return nmb__config_set(r->run, &r->c, r->w->path, f, key, kept(r, v));
-}
-
-/* A key of the architecture; NULL if absent. */
-static const nmb__meta *
-meta(const reader *r, const char *key)
-{
-  return nmb__wfile_meta(r->w, nmb_format(r->run, "%s.%s", r->row->arch, key));
-}
 
 /* -------------------------------------------------------------- settings */
 static json_t *
@@ -154,6 +116,19 @@ key_unknown(const reader *r, const char *key)
                   nmb__hint(r->run, s, names, (int)NKEY));
 }
 
+/* Factors of which 0 means that there is none. */
+static bool
+off(int field, const nmb__meta *m)
+{
+  static const int fields[] = {NMB__F_EMBED_SCALE, NMB__F_RESIDUAL_SCALE,
+                               NMB__F_LOGIT_SCALE, NMB__F_LOGIT_DIVISOR,
+                               NMB__F_ROUTE_SCALE, NMB__F_V_SCALE};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+    if (field == fields[i] && m->kind == NMB__META_REAL && !(m->r < 0 || m->r > 0))
+      return true;
+  return false;
+}
+
 static nmb_status
 key_read(reader *r, const nmb__meta *m)
 {
@@ -167,307 +142,15 @@ key_read(reader *r, const nmb__meta *m)
     const key_row *k = &keys[i];
     if (!fits(k->key, s) || !row_is(r, k))
       continue;
-    if (k->field >= 0 && k->field != NMB__F_NFIELD)
+    if (k->field >= 0 && k->field != NMB__F_NFIELD && !off(k->field, m))
       return set(r, (nmb__field)k->field, m->key, one_number(meta_json(r, m)));
     nmb__config_note(r->run, &r->c, m->key, "ignored",
-                     k->why ? k->why : "the family's code does not read it");
+                     k->why                         ? k->why
+                     : k->field == NMB__F_NFIELD ? "the family's code does not read it"
+                                                  : "0: not in use");
     return NMB_OK;
   }
   return key_unknown(r, m->key);
-}
-
-/* --------------------------------------------------- what the tensors show */
-static const nmb__wtensor *
-global(const reader *r, const char *name)
-{
-  return nmb__wfile_find(r->w, name);
-}
-
-static const nmb__wtensor *
-of_layer(const reader *r, int64_t layer, const char *name)
-{
-  return global(r, nmb_format(r->run, "blk.%ld.%s", (long)layer, name));
-}
-
-/* Of the first layer that has it. */
-static const nmb__wtensor *
-of_any(const reader *r, const char *name)
-{
-  const nmb__wtensor *t = NULL;
-  for (int64_t i = 0; !t && i < r->c.set[NMB__F_LAYERS].i; i++)
-    t = of_layer(r, i, name);
-  return t;
-}
-
-/* Layers that predict further tokens stand behind the others, and count as layers. */
-static nmb_status
-layers_read(reader *r)
-{
-  const nmb__meta *m = meta(r, "nextn_predict_layers");
-  int64_t n = r->c.set[NMB__F_LAYERS].i;
-  for (int64_t i = 0; m && i < m->i && n > 1; i++)
-    n -= of_layer(r, n - 1, "nextn.eh_proj.weight") ||
-         !of_layer(r, n - 1, "attn_norm.weight");
-  r->c.set[NMB__F_LAYERS].key = NULL;
-  return set(r, NMB__F_LAYERS, "block_count", json_integer(n));
-}
-
-static nmb_status
-flags_read(reader *r)
-{
-  const struct {
-    nmb__field field;
-    const char *name[2];
-  } rows[] = {{NMB__F_ATTN_BIAS, {"attn_q.bias", "attn_qkv.bias"}},
-              {NMB__F_FFN_BIAS, {"ffn_up.bias", "ffn_down.bias"}},
-              {NMB__F_EXPERT_BIAS, {"ffn_up_exps.bias", NULL}},
-              {NMB__F_ROUTER_BIAS, {"ffn_gate_inp.bias", NULL}},
-              {NMB__F_SELECT_BIAS, {"exp_probs_b.bias", "exp_probs_b"}},
-              {NMB__F_SINK, {"attn_sinks.weight", "attn_sinks"}}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    bool found = false;
-    for (int j = 0; j < 2 && rows[i].name[j]; j++)
-      found |= of_any(r, rows[i].name[j]) != NULL;
-    NMB_TRY(set(r, rows[i].field, rows[i].name[0], json_boolean(found)));
-  }
-  NMB_TRY(set(r, NMB__F_O_BIAS, "attn_output.bias",
-              json_string(of_any(r, "attn_output.bias") ? "yes" : "no")));
-  NMB_TRY(
-      set(r, NMB__F_TIED, "output.weight", json_boolean(!global(r, "output.weight"))));
-  NMB_TRY(set(r, NMB__F_HEAD_BIAS, "output.bias",
-              json_boolean(global(r, "output.bias") != NULL)));
-  return set(r, NMB__F_EMBED_NORM, "token_embd_norm.weight",
-             json_boolean(global(r, "token_embd_norm.weight") &&
-                          global(r, "output_norm.weight")));
-}
-
-static nmb_status
-norms_read(reader *r)
-{
-  const nmb__wtensor *q = of_any(r, "attn_q_norm.weight");
-  const char *norm = r->c.set[NMB__F_NORM].s;
-  if (global(r, "output_norm.bias"))
-    norm = "layer";
-  else if (!strcmp(norm, "layer"))
-    norm = "layer-nobias";
-  NMB_TRY(set(r, NMB__F_NORM, "output_norm.bias", json_string(norm)));
-  if (!strcmp(r->c.set[NMB__F_QK_NORM].s, "unit")) /* has no weights */
-    return NMB_OK;
-  NMB_TRY(set(r, NMB__F_QK_NORM_ON, "attn_q_norm.weight", json_boolean(q != NULL)));
-  if (!q)
-    return NMB_OK;
-  if (q->rank > 1)
-    return set(r, NMB__F_QK_NORM, "attn_q_norm.weight", json_string("layer-per-head"));
-  const nmb__wtensor *v = of_any(r, "attn_q.weight");
-  const bool full =
-      v && v->rank == 2 && v->dim[0] == q->count && r->c.set[NMB__F_HEADS].i > 1;
-  return set(r, NMB__F_QK_NORM, "attn_q_norm.weight",
-             json_string(full ? "full" : "head"));
-}
-
-/* Number of rows of a tensor [.., rows, columns]; 0 if it is absent. */
-static int64_t
-rows_of(const nmb__wtensor *t)
-{
-  return t && t->rank > 1 ? t->dim[t->rank - 2] : 0;
-}
-
-static nmb_status
-sizes_read(reader *r)
-{
-  const struct {
-    nmb__field field;
-    const char *name;
-    int64_t n;
-  } rows[] = {
-      {NMB__F_EXPERT_FFN, "ffn_up_exps.weight", rows_of(of_any(r, "ffn_up_exps.weight"))},
-      {NMB__F_SHARED_FFN, "ffn_up_shexp.weight",
-       rows_of(of_any(r, "ffn_up_shexp.weight"))},
-      {NMB__F_POSITION_ROWS, "position_embd.weight",
-       rows_of(global(r, "position_embd.weight"))},
-      {NMB__F_VOCAB, "token_embd.weight", rows_of(global(r, "token_embd.weight"))}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].n) {
-      r->c.set[rows[i].field].key = NULL; /* the tensor decides */
-      NMB_TRY(set(r, rows[i].field, rows[i].name, json_integer(rows[i].n)));
-    }
-  return NMB_OK;
-}
-
-static nmb_status
-experts_read(reader *r)
-{
-  static const char *const scores[] = {"softmax", "sigmoid", "topk-softmax"};
-  const nmb__meta *g = meta(r, "expert_gating_func");
-  if (g && g->i >= 1 && g->i <= 3)
-    NMB_TRY(set(r, NMB__F_ROUTER, g->key, json_string(scores[g->i - 1])));
-  else if (g && g->i)
-    return nmb_fail(
-        r->run, NMB_UNSUPPORTED, (nmb_loc){r->w->path, 0, 0},
-        "%s: found %ld, expected 1 (softmax), 2 (sigmoid) or 3 (softmax of the "
-        "chosen)",
-        g->key, (long)g->i);
-  if (!r->c.set[NMB__F_EXPERTS].i)
-    return NMB_OK;
-  json_t *list = json_array();
-  for (int64_t i = 0; i < r->c.set[NMB__F_LAYERS].i; i++)
-    json_array_append_new(list,
-                          json_integer(of_layer(r, i, "ffn_gate_inp.weight") != NULL));
-  r->c.set[NMB__F_DENSE_FIRST] = (nmb__setting){.s = "0"};
-  if (r->c.set[NMB__F_GROUPS].i > 1 && !of_any(r, "exp_probs_b.bias"))
-    NMB_TRY(set(r, NMB__F_TOPK_METHOD, "expert_group_count",
-                json_string("group_limited_greedy")));
-  return set(r, NMB__F_MOE_LAYERS, "ffn_gate_inp.weight", list);
-}
-
-/* Widths of the parts of latent attention. */
-static nmb_status
-latent_read(reader *r)
-{
-  const nmb__meta *k = meta(r, "attention.key_length_mla"),
-                  *v = meta(r, "attention.value_length_mla");
-  if (!k)
-    k = meta(r, "attention.key_length");
-  if (!v)
-    v = meta(r, "attention.value_length");
-  if (!r->c.set[NMB__F_MLA].i || !k || !v)
-    return NMB_OK;
-  NMB_TRY(set(r, NMB__F_D_NOPE, k->key, json_integer(k->i - r->c.set[NMB__F_D_ROPE].i)));
-  return set(r, NMB__F_V_DIM, v->key, json_integer(v->i));
-}
-
-/* Which layers of a family with state mixers have one. */
-static nmb_status
-mixers_read(reader *r)
-{
-  if (!strcmp(r->c.set[NMB__F_MIXER].s, "ssd"))
-    NMB_TRY(set(r, NMB__F_MIX_NORM_ON, "ssm_norm.weight",
-                json_boolean(of_any(r, "ssm_norm.weight") != NULL)));
-  if (!strcmp(r->c.set[NMB__F_MIXER].s, "none") || r->c.set[NMB__F_MIX_BESIDE].i)
-    return NMB_OK;
-  const int64_t layers = r->c.set[NMB__F_LAYERS].i;
-  const char *letters = "";
-  json_t *list = json_array();
-  for (int64_t i = 0; i < layers; i++) {
-    const bool attn = of_layer(r, i, "attn_output.weight") != NULL;
-    const bool mixes = of_layer(r, i, "ssm_out.weight") != NULL;
-    json_array_append_new(list, json_integer(attn));
-    letters = nmb_format(r->run, "%s%s", letters,
-                         attn                                      ? "*"
-                         : mixes                                   ? "M"
-                         : of_layer(r, i, "ffn_gate_inp.weight") ? "E"
-                                                                   : "-");
-  }
-  if (!r->c.set[NMB__F_MIX_ALONE].i)
-    return set(r, NMB__F_MIX_LIST, "attn_output.weight", list);
-  json_decref(list);
-  return set(r, NMB__F_MIX_PATTERN, "attn_output.weight", json_string(letters));
-}
-
-static bool
-is_arch(const reader *r, const char *arch)
-{
-  return !strcmp(r->row->arch, arch);
-}
-
-/* What one architecture does unlike its family. */
-static nmb_status
-quirks_read(reader *r)
-{
-  const int64_t layers = r->c.set[NMB__F_LAYERS].i, heads = r->c.set[NMB__F_HEADS].i;
-  if (is_arch(r, "falcon") && !of_any(r, "attn_norm_2.weight"))
-    NMB_TRY(set(r, NMB__F_PLACE, "attn_norm_2.weight", json_string("parallel")));
-  if (is_arch(r, "stablelm") && of_any(r, "ffn_norm.weight"))
-    NMB_TRY(set(r, NMB__F_PLACE, "ffn_norm.weight", json_string("pre")));
-  if (is_arch(r, "llama4") && r->c.set[NMB__F_EXPERTS].i == 128) /* Maverick */
-    NMB_TRY(set(r, NMB__F_QK_NORM_ON, "expert_count", json_false()));
-  if (is_arch(r, "baichuan") && layers == 40) /* the 13B models */
-    NMB_TRY(set(r, NMB__F_POSITION, "block_count", json_string("alibi")));
-  const nmb__meta *tuned = meta(r, "rope.scaling.finetuned");
-  if (is_arch(r, "granitehybrid") && tuned && !tuned->i)
-    NMB_TRY(set(r, NMB__F_POSITION, tuned->key, json_string("none")));
-  /* the 27B models scale by the width of the hidden state over the heads */
-  if (((!strcmp(r->row->arch, "gemma2") && layers == 46) ||
-       (!strcmp(r->row->arch, "gemma3") && layers == 62)) &&
-      heads > 0)
-    NMB_TRY(set(r, NMB__F_SCALAR, "block_count",
-                json_real((double)(r->c.set[NMB__F_HIDDEN].i / heads))));
-  return NMB_OK;
-}
-
-/* -------------------------------------------------------------------- rope */
-static json_t *
-factors(reader *r, const nmb__wtensor *t)
-{
-  json_t *list = json_array();
-  const nmb__storage_info *s = nmb__storage_get(t->type);
-  if (s->elems != 1 || t->count > 65536)
-    return list;
-  float *f = NMB_NEW(r->run, float, t->count + 1);
-  s->decode(t->data, t->count, f);
-  for (int64_t i = 0; i < t->count; i++)
-    json_array_append_new(list, json_real((double)f[i]));
-  return list;
-}
-
-static const nmb__wtensor *
-factor_tensor(const reader *r, const char *name)
-{
-  const nmb__wtensor *t = global(r, name);
-  return t ? t : of_any(r, name);
-}
-
-static void
-number_copy(const reader *r, json_t *o, const char *key, const char *name, double by)
-{
-  const nmb__meta *m = meta(r, key);
-  if (m && (m->kind == NMB__META_INT || m->kind == NMB__META_REAL) && m->r > 0)
-    json_object_set_new(o, name, json_real(m->r * by));
-}
-
-static json_t *
-yarn(const reader *r)
-{
-  json_t *o = json_pack("{s:s}", "rope_type", "yarn");
-  number_copy(r, o, "rope.scaling.factor", "factor", 1);
-  number_copy(r, o, "rope.scaling.original_context_length",
-              "original_max_position_embeddings", 1);
-  number_copy(r, o, "rope.scaling.yarn_beta_fast", "beta_fast", 1);
-  number_copy(r, o, "rope.scaling.yarn_beta_slow", "beta_slow", 1);
-  /* stored as 0.1 * mscale_all_dim; the two factors on cos and sin cancel */
-  number_copy(r, o, "rope.scaling.yarn_log_multiplier", "mscale_all_dim", 10);
-  number_copy(r, o, "rope.scaling.yarn_log_multiplier", "mscale", 10);
-  if (!strcmp(r->row->arch, "gpt-oss"))
-    json_object_set_new(o, "truncate", json_false());
-  return o;
-}
-
-static nmb_status
-scaling_read(reader *r)
-{
-  const nmb__wtensor *one = factor_tensor(r, "rope_freqs.weight"),
-                     *lo = factor_tensor(r, "rope_factors_short.weight"),
-                     *hi = factor_tensor(r, "rope_factors_long.weight");
-  const char *kind = nmb__meta_text(r->run, meta(r, "rope.scaling.type"));
-  json_t *o = NULL;
-  if (one || (lo && hi)) {
-    o = json_pack("{s:s, s:o, s:o}", "rope_type", "longrope", "short_factor",
-                  factors(r, one ? one : lo), "long_factor", factors(r, one ? one : hi));
-    json_object_set_new(o, "attention_factor", json_real(1));
-    number_copy(r, o, "rope.scaling.attn_factor", "attention_factor", 1);
-    number_copy(r, o, "rope.scaling.original_context_length",
-                "original_max_position_embeddings", 1);
-  } else if (!strcmp(kind, "yarn"))
-    o = yarn(r);
-  else if (!strcmp(kind, "linear") || meta(r, "rope.scale_linear")) {
-    o = json_pack("{s:s}", "rope_type", "linear");
-    number_copy(r, o, "rope.scale_linear", "factor", 1);
-    number_copy(r, o, "rope.scaling.factor", "factor", 1);
-  } else if (*kind && strcmp(kind, "none"))
-    return nmb_fail(
-        r->run, NMB_UNSUPPORTED, (nmb_loc){r->w->path, 0, 0},
-        "rope.scaling.type '%s' is not supported, expected none, linear or yarn", kind);
-  return o ? set(r, NMB__F_ROPE_SCALING, "rope.scaling", o) : NMB_OK;
 }
 
 /* ----------------------------------------------------------------- formats */
@@ -586,15 +269,8 @@ header_read(reader *r)
   NMB_TRY(nmb__config_apply(r->run, &r->c, r->row->values));
   for (int i = 0; i < r->w->nmeta; i++)
     NMB_TRY(key_read(r, &r->w->meta[i]));
-  NMB_TRY(layers_read(r));
-  NMB_TRY(flags_read(r));
-  NMB_TRY(norms_read(r));
-  NMB_TRY(sizes_read(r));
-  NMB_TRY(experts_read(r));
-  NMB_TRY(latent_read(r));
-  NMB_TRY(mixers_read(r));
-  NMB_TRY(quirks_read(r));
-  NMB_TRY(scaling_read(r));
+  NMB_TRY(nmb__gguf_tensors(r));
+  NMB_TRY(nmb__gguf_rope(r));
   nmb__config_end(r->run, &r->c);
   return NMB_OK;
 }

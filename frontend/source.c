@@ -252,7 +252,8 @@ plain_open(const opener *o)
     s->kind = NMB__SRC_ONLINE;
   if (!coded && s->t->type != NMB__ST_I32)
     return NMB_OK;
-  for (size_t i = 0; !s->scale && i < sizeof suffixes / sizeof *suffixes; i++)
+  const size_t n = gguf ? 2 : 3; /* GGUF's .scale: wnames.c */
+  for (size_t i = 0; !s->scale && i < n; i++)
     s->scale = nmb__src_part(o, suffixes[i]);
   if (!coded)
     return s->scale ? nmb__src_misfit(o, s->t, "",

@@ -416,6 +416,31 @@ misfit(const wanted *q, const nmb__source *s)
                   have, q->t->name, want);
 }
 
+/* GGUF: the products of matrix x.weight are multiplied by x.scale, one number or one for
+ * each expert.  NULL: there is none; where a graph scales its experts itself, it is a weight
+ * of the graph. */
+static const nmb__wtensor *
+factors_of(const wanted *q, const nmb__source *s, int64_t slabs, const char *name)
+{
+  const nmb__wmodel *m = q->m;
+  if (m->file->naming != NMB__NAMES_GGUF || !ends(name, ".weight") || s->rank < 2 ||
+      (q->layer >= 0 && m->arch->layer[q->layer].moe.normed))
+    return NULL;
+  const nmb__wtensor *t = nmb__wfile_find(
+      m->file, nmb_format(q->run, "%.*s.scale", (int)(strlen(name) - 7), name));
+  return t && (t->count == 1 || t->count == slabs) && t->type == NMB__ST_F32 ? t : NULL;
+}
+
+static void
+multiply(const nmb__wtensor *t, int64_t slabs, int64_t n, float *w)
+{
+  for (int64_t k = 0; t && k < slabs; k++) {
+    const float f = nmb__lefloat(t->data + (t->count > 1 ? 4 * k : 0));
+    for (int64_t i = 0; i < n; i++)
+      w[k * n + i] *= f;
+  }
+}
+
 /* Reads one tensor, or one for each expert. */
 static nmb_status
 row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
@@ -441,6 +466,7 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       turned_read(s, slabs, &p, rows, cols, to);
     else
       matrix_read(s, slabs, &p, rows, cols, to);
+    multiply(factors_of(q, s, slabs, name), slabs, rows * (cols ? cols : 1), to);
     if (row->part == PICK_TILED_COLS)
       columns_turn(q, rows, cols, to);
     const bool decay = row->part == PICK_DECAY || row->part == PICK_TILED_DECAY;
@@ -483,7 +509,8 @@ search(const wanted *q, float *out, nmb__storage *type, bool *found, const char 
       continue;
     }
     *found = true;
-    *type = s.kind == NMB__SRC_PLAIN ? s.t->type : NMB__NSTORAGE;
+    *type = s.kind == NMB__SRC_PLAIN && !factors_of(q, &s, slabs, name) ? s.t->type
+                                                                        : NMB__NSTORAGE;
     return row_read(q, &table[i], &s, name, out);
   }
   return misfitting.t ? misfit(q, &misfitting) : NMB_OK;

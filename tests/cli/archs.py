@@ -35,13 +35,15 @@ class Maker:
     def layers(self):
         return [(i, f'blk.{i}.') for i in range(self.L)]
 
-    def attention(self, b, heads=4, kv=2, dk=8, fused=False, bias=False, out_bias=None, qk=None, qk_bias=False):
+    def attention(self, b, heads=4, kv=2, dk=8, fused=False, bias=False, out_bias=None, qk=None, gate=False):
         if fused:
             self.lin(b + 'attn_qkv', (heads + 2 * kv) * dk, H, bias)
         else:
             for c, n in zip('qkv', (heads, kv, kv)):
                 self.lin(b + 'attn_' + c, n * dk, H, bias)
         self.lin(b + 'attn_output', H, heads * dk, bias if out_bias is None else out_bias)
+        if gate:
+            self.lin(b + 'attn_gate', heads * dk, H)
         for c, n in zip('qk', (heads, kv)):
             if qk == 'each':
                 self.norm(f'{b}attn_{c}_norm', dk, False, n)
@@ -145,6 +147,23 @@ add('llama-wide-heads', 'llama', 'adjacent', attn=dict(dk=16), rot=16, k=dict(at
 
 
 @case
+def llama_scales():
+    """Factors on the products of matrices, for all or for each expert (NVFP4 files, BitNet's)."""
+    k, t, o = plain('llama', 'adjacent', moe={})
+    r = np.random.default_rng(30)
+    for n in list(t):
+        if 'blk' in n and t[n].ndim > 1 and 'inp' not in n:
+            t[n[:-7] + '.scale'] = (1 + 0.3 * r.standard_normal(6 if t[n].ndim == 3 else 1)).astype(np.float32)
+    return k, t, o
+
+
+@case
+def llama_factor_alone():
+    """A factor of no kind is a linear one."""
+    return plain('llama', 'adjacent', k=dict(rope__scaling__factor=4.0), o=dict(linear=4))
+
+
+@case
 def llama_freqs():
     k, t, o = plain('llama', 'adjacent')
     t['rope_freqs.weight'] = FREQS
@@ -223,6 +242,42 @@ def openelm():
 add('orion', 'orion', norm='layer')
 add('olmo', 'olmo', 'adjacent', norm='unit', norms=(), k=dict(attention__clamp_kqv=0.7), o=dict(clip=0.7))
 add('olmo2', 'olmo2', attn=dict(qk='full'), norms=('post_attention_norm', 'post_ffw_norm'), o=dict(place='post'))
+add('olmo3', 'olmo2', attn=dict(qk='full'), norms=('post_attention_norm', 'post_ffw_norm'), L=4,
+    k=dict(attention__sliding_window=4, rope__freq_base=5e5, rope__scaling__type='yarn', rope__scaling__factor=8.0,
+           rope__scaling__original_context_length=32),
+    o=dict(place='post', window=4, is_window=lambda i: i % 4 != 3, theta=5e5, yarn=dict(factor=8, orig=32), full_scaling=True))
+add('mellum', 'mellum', attn=dict(qk='head'), moe={}, L=4,
+    k=dict(expert_feed_forward_length=16, attention__sliding_window=4, rope__scaling__type='yarn', rope__scaling__factor=8.0,
+           rope__scaling__original_context_length=32),
+    o=dict(window=4, is_window=lambda i: i % 4 != 3, yarn=dict(factor=8, orig=32), full_scaling=True))
+add('hy_v3', 'hy_v3', attn=dict(qk='head'), moe=dict(shared=24, select=True), dense=1, L=3, o=dict(score='sigmoid', route=2.5),
+    k=dict(expert_feed_forward_length=16, expert_shared_feed_forward_length=24, expert_weights_norm=True, expert_weights_scale=2.5,
+           expert_gating_func=2, leading_dense_block_count=1, expert_shared_count=1))
+add('maincoder', 'maincoder', 'adjacent', attn=dict(qk='head'), tied=True, o=dict(before_rope=False))
+add('pangu-embedded', 'pangu-embedded', bias=True)
+add('cogvlm', 'cogvlm', attn=dict(fused=True))
+add('paddleocr', 'paddleocr', k=dict(rope__dimension_sections=[1, 1, 2, 0]))
+add('hunyuan_vl', 'hunyuan_vl', attn=dict(qk='head'), tied=True, o=dict(before_rope=False, theta=1e4 * 1000**(8 / 6)),
+    k=dict(attention__key_length=8, attention__value_length=8, rope__scaling__alpha=1000.0, rope__dimension_sections=[1, 1, 1, 1]))
+add('jais2', 'jais2', norm='layer', bias=True, ffn=dict(kind='plain', bias=True), o=dict(act='relu2'))
+add('afmoe', 'afmoe', attn=dict(qk='head', gate=True), norms=('attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'), L=4, dense=1,
+    moe=dict(shared=32, select=True),
+    k=dict(expert_feed_forward_length=16, expert_shared_count=2, expert_weights_norm=True, expert_weights_scale=2.826,
+           expert_gating_func=2, leading_dense_block_count=1, attention__sliding_window=4),
+    o=dict(place='sandwich', score='sigmoid', route=2.826, embed=H**0.5, gated=True, window=4, is_window=lambda i: i % 4 != 3,
+           rope_on=lambda i: i % 4 != 3))
+add('exaone-moe', 'exaone-moe', attn=dict(qk='head'), L=4, dense=1, moe=dict(shared=16, select=True),
+    k=dict(expert_feed_forward_length=16, expert_shared_count=1, expert_weights_norm=True, expert_weights_scale=2.5,
+           expert_gating_func=2, leading_dense_block_count=1, attention__sliding_window=4),
+    o=dict(score='sigmoid', route=2.5, window=4, is_window=lambda i: i % 4 != 3, rope_on=lambda i: i % 4 != 3))
+add('plamo3', 'plamo3', attn=dict(qk='head', fused=True), L=4, tied=True,
+    norms=('attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'),
+    k=dict(attention__sliding_window=4, attention__sliding_window_pattern=2, rope__freq_base=1e6, rope__freq_base_swa=1e4),
+    o=dict(place='sandwich', window=4, is_window=lambda i: i % 2 == 0, theta=1e6, theta_window=1e4))
+add('minicpm-old', 'minicpm', 'adjacent', tied=True, o=dict(embed=12, residual=1.4 / 2**0.5, logits=256 / H))
+add('granite-nope', 'granite', None, tied=True, rot=8,
+    k=dict(attention__scale=0.2, embedding_scale=6.0, residual_scale=0.0, logit_scale=4.0, rope__scaling__finetuned=False),
+    o=dict(scale=0.2, embed=6, logits=0.25))
 add('olmoe', 'olmoe', attn=dict(qk='full', kv=4), moe={}, o=dict(renorm=False), k=dict(attention__head_count_kv=4))
 add('granite', 'granite', 'adjacent', tied=True,
     k=dict(attention__scale=0.2, embedding_scale=6.0, residual_scale=0.3, logit_scale=4.0),
@@ -283,6 +338,12 @@ def bitnet():
 SANDWICH = ('attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm')
 GEMMA = dict(attention__key_length=16, attention__value_length=16)
 add('gemma', 'gemma', attn=dict(dk=16), rot=16, tied=True, k=GEMMA, o=dict(dk=16, act='gelu-tanh', embed=H**0.5))
+add('gemma3-period', 'gemma3', attn=dict(dk=16, qk='head'), rot=16, tied=True, norms=SANDWICH, L=4,
+    k=dict(GEMMA, attention__sliding_window=4, attention__sliding_window_pattern=3, rope__freq_base_swa=2e4, rope__freq_base=1e6),
+    o=dict(dk=16, act='gelu-tanh', embed=H**0.5, place='sandwich', window=4, is_window=lambda i: i % 3 != 2, theta=1e6, theta_window=2e4))
+add('gemma3-list', 'gemma3', attn=dict(dk=16, qk='head'), rot=16, tied=True, norms=SANDWICH, L=4,
+    k=dict(GEMMA, attention__sliding_window=4, attention__sliding_window_pattern=[True, False, False, True], rope__freq_base=1e6),
+    o=dict(dk=16, act='gelu-tanh', embed=H**0.5, place='sandwich', window=4, is_window=lambda i: i % 3 == 0, theta=1e6, theta_window=1e4))
 add('gemma2', 'gemma2', attn=dict(dk=16), rot=16, tied=True, norms=SANDWICH, L=4,
     k=dict(GEMMA, attn_logit_softcapping=5.0, final_logit_softcapping=3.0, attention__sliding_window=4),
     o=dict(dk=16, act='gelu-tanh', embed=H**0.5, place='sandwich', cap=5, logit_cap=3, window=4, is_window=lambda i: i % 2 == 0))
@@ -306,6 +367,65 @@ add('grok', 'grok', attn=dict(kv=2), norms=('attn_norm', 'attn_output_norm', 'ff
                       scale=0.08838834764831845),
     k=dict(expert_feed_forward_length=FF, embedding_scale=78.38367176906169, logit_scale=0.5773502691896257,
            attn_logit_softcapping=30.0, attention__output_scale=0.08838834764831845))
+
+add('grok-old', 'grok', attn=dict(kv=2), norms=('attn_norm', 'attn_output_norm', 'ffn_norm', 'layer_output_norm'), moe=dict(ff=FF),
+    tied=True, o=dict(place='sandwich', embed=78.38367176906169, logits=0.5773502691896257, cap=30, act='gelu-tanh', renorm=False,
+                      scale=0.08838834764831845))
+
+
+@case
+def grok_2():
+    """A network beside the experts."""
+    k, t, o = plain('grok', attn=dict(kv=2), norms=('attn_norm', 'attn_output_norm', 'ffn_norm', 'post_ffw_norm'), moe={},
+                    k=dict(expert_feed_forward_length=16, embedding_scale=90.5, logit_scale=0.25, attn_logit_softcapping=30.0,
+                           router_logit_softcapping=30.0, attention__output_scale=0.125, final_logit_softcapping=50.0),
+                    o=dict(place='sandwich', embed=90.5, logits=0.25, cap=30, logit_cap=50, act='gelu-tanh', renorm=False, scale=0.125,
+                           beside=True, router_cap=30))
+    m = Maker(31)
+    for _, b in m.layers():
+        m.network(b)
+    t.update({n: v for n, v in m.t.items() if 'ffn' in n})
+    return k, t, o
+
+
+@case
+def mimo2():
+    m, kv = Maker(32, 4), [2, 4, 4, 2]
+    for i, b in m.layers():
+        m.norms(b, ('attn_norm', 'ffn_norm'))
+        for c, n, d in (('q', 4, 12), ('k', kv[i], 12), ('v', kv[i], 8)):
+            m.lin(b + 'attn_' + c, n * d, H)
+        m.lin(b + 'attn_output', H, 4 * 8)
+        if kv[i] == 4:
+            m.w(b + 'attn_sinks', 4, size=1)
+        if i:
+            m.experts(b, select=True)
+        else:
+            m.network(b)
+    m.end()
+    return (keys('mimo2', **RMS, block_count=4, attention__head_count_kv=kv, attention__key_length=12, attention__value_length=8,
+                 rope__dimension_count=4, rope__freq_base=5e6, rope__freq_base_swa=1e4, attention__sliding_window=4,
+                 attention__sliding_window_pattern=[False, True, True, False], attention__value_scale=0.707, expert_count=6,
+                 expert_used_count=2, expert_feed_forward_length=16, expert_gating_func=2, leading_dense_block_count=1), m.t,
+            dict(layers=4, kv=kv, dk=12, dv=8, rot=4, theta=5e6, theta_window=1e4, window=4, is_window=lambda i: kv[i] == 4,
+                 score='sigmoid', v_scale=0.707))
+
+
+@case
+def deci():
+    m, heads, kv, ff = Maker(33, 4), [4, 4, 0, 4], [2, 1, 0, 4], [48, 24, 32, 0]
+    for i, b in m.layers():
+        if heads[i]:
+            m.norm(b + 'attn_norm')
+            m.attention(b, heads[i], kv[i])
+        if ff[i]:
+            m.norm(b + 'ffn_norm')
+            m.network(b, ff=ff[i])
+    m.end()
+    return (keys('deci', **RMS, block_count=4, attention__head_count=heads, attention__head_count_kv=kv, feed_forward_length=ff,
+                 rope__dimension_count=8, attention__key_length=8, attention__value_length=8), m.t,
+            dict(layers=4, rope='adjacent', kv=kv, missing=True))
+
 
 # --------------------------------------------------- plain networks, LayerNorm, biases
 PLAIN = dict(kind='plain', bias=True)
@@ -390,6 +510,14 @@ def llama4():
                  o=dict(topk=1, score='sigmoid', renorm=False, route_input=True, theta=5e5, before_rope=False, unit_qk=True,
                         rope_on=lambda i: i % 4 != 3,
                         stretch=lambda i, p: 1 if i % 4 != 3 else 1 + 0.1 * np.log(1 + np.floor((p + 1) / 8192))))
+
+
+@case
+def llama4_mobile():
+    """MobileLLM: no chunks and no experts."""
+    return plain('llama4', 'adjacent', L=4,
+                 k=dict(attention__sliding_window=0, interleave_moe_layer_step=1, attention__key_length=8, attention__value_length=8),
+                 o=dict(before_rope=False, unit_qk=True))
 
 
 def latent(split, q_rank, v3=False, arch='deepseek2'):
@@ -520,6 +648,12 @@ def mamba():
         mamba_part(m, b)
     m.end(False)
     return keys('mamba', **RMS, **SSM, feed_forward_length=0, attention__head_count=0, attention__head_count_kv=None), m.t, {}
+
+
+@case
+def mamba_unit():
+    k, t, o = CASES['mamba']()
+    return dict(k, **{'mamba.ssm.dt_b_c_rms': True}), t, dict(o, unit_inner=True)
 
 
 @case
@@ -772,7 +906,7 @@ def main():
             path = write_parts(f'{folder}/{name}', k, t, parts).replace('-00001', f'-{part:05}')
         else:
             write(path, k, t, version)
-        want = Model(o.pop('all', t), **o).run(TOKENS)
+        want = Model(o.pop('all', t), eps=1e-3, **o).run(TOKENS)
         p = subprocess.run([nmbench, 'logits', path, '--tokens', ','.join(map(str, TOKENS)), '--json'], capture_output=True, text=True)
         if p.returncode:
             print(f'FAIL {name}: {p.stderr.strip()}')

@@ -90,12 +90,15 @@ class Model:
 
     def __init__(self, tensors, **options):
         self.t = {k: v.astype(np.float64) for k, v in tensors.items()}
-        self.o = dict(norm='rms', eps=1e-3, place='pre', rope='half', rot=None, theta=1e4, theta_window=None,
+        for name, f in [(k, v) for k, v in self.t.items() if k.endswith('.scale')]:
+            w = name[:-6] + '.weight'
+            self.t[w] = self.t[w] * f.reshape(-1, *[1] * (self.t[w].ndim - 1))
+        self.o = dict(norm='rms', eps=1e-5, place='pre', rope='half', rot=None, theta=1e4, theta_window=None,
                       window=0, is_window=lambda i: True, rope_on=lambda i: True, scale=None, cap=0, logit_cap=0,
                       logits=1, embed=1, residual=1, act='silu', alibi=False, clip=0, topk=2, score='softmax',
                       renorm=True, route=1, heads=4, kv=2, dk=8, layers=2, before_rope=True, unit_qk=False,
                       shared_gate=False, mla=None, limit=0, linear=1, route_input=False, freqs=None,
-                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False, mix_heads=0, tiled=False, alone=False, gated_q=False, by_width=False)
+                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False, mix_heads=0, tiled=False, alone=False, gated_q=False, by_width=False, gated=None, sinks=lambda i: True, beside=False, v_scale=1, full_scaling=False, unit_inner=False, missing=False, router_cap=0)
         self.o.update(options)
 
     def has(self, name):
@@ -130,9 +133,9 @@ class Model:
         size = 1
         if o['freqs'] is not None:
             f = f / o['freqs']
-        if o['yarn']:
+        if o['yarn'] and not (local and o['full_scaling']):
             f, size = yarn(f, theta, n, **o['yarn'])
-        if not (local and o['theta_window']):
+        if not (local and (o['theta_window'] or o['full_scaling'])):
             f = f / o['linear']
         a = np.arange(len(x))[:, None, None] * f
         c, s = np.cos(a) * size, np.sin(a) * size
@@ -190,7 +193,7 @@ class Model:
             q, k, v = y[:, :nq], y[:, nq:nq + nk], y[:, nq + nk:]
         else:
             q, k, v = (self.lin(x, b + 'attn_' + c) for c in 'qkv')
-        gate = None
+        gate = self.lin(x, b + 'attn_gate') if o['gated'] else None
         if o['gated_q']:
             q, gate = (y.reshape(T, -1) for y in np.split(q.reshape(T, -1, 2 * o['dk']), 2, -1))
         if o['clip']:
@@ -202,7 +205,7 @@ class Model:
         if not o['before_rope']:
             q, k = self.normed(q, b + 'attn_q_norm', i), self.normed(k, b + 'attn_k_norm', i)
         q = q * np.array([o['stretch'](i, p) for p in range(T)])[:, None, None]
-        y = self.attend(q, k, v, i, self.t.get(b + 'attn_sinks.weight'))
+        y = self.attend(q, k, v * o['v_scale'], i, self.t.get(b + 'attn_sinks.weight'))
         if gate is not None:
             y = y * sigmoid(gate)
         if self.has(b + 'attn_sub_norm'):
@@ -265,6 +268,8 @@ class Model:
         o = self.o
         if o['sparsemixer']:
             return sparsemixer(z)
+        if o['router_cap']:
+            z = o['router_cap'] * np.tanh(z / o['router_cap'])
         p = softmax(z) if o['score'] == 'softmax' else sigmoid(z) if o['score'] == 'sigmoid' else z
         c = p + self.t.get(b + 'exp_probs_b.bias', 0)
         if o['groups']:
@@ -293,6 +298,8 @@ class Model:
         return y
 
     def feed(self, x, b):
+        if self.o['beside']:
+            return (self.experts(x, b) + self.network(x, b)) * 0.5**0.5
         return self.experts(x, b) if self.has(b + 'ffn_gate_inp') else self.network(x, b)
 
     # ------------------------------------------------------------ state mixers
@@ -310,7 +317,7 @@ class Model:
         y = self.lin(u, b + 'ssm_x')
         dt, B, C = y[:, :-2 * n], y[:, -2 * n:-n], y[:, -n:]
         for name in ('dt', 'b', 'c'):
-            if self.has(f'{b}ssm_{name}_norm'):
+            if self.o['unit_inner'] or self.has(f'{b}ssm_{name}_norm'):
                 dt, B, C = (self.norm(v, f'{b}ssm_{name}_norm') if m == name else v
                             for m, v in zip(('dt', 'b', 'c'), (dt, B, C)))
         dt = softplus(self.lin(dt, b + 'ssm_dt'))
@@ -478,6 +485,9 @@ class Model:
             elif self.has(b + 'ffn_norm'):
                 y = self.norm(h, b + 'ffn_norm')
             return h + self.mixing(x, b, i) + self.feed(y, b)
+        if o['missing']:
+            h = h + self.mixing(x, b, i) if self.has(b + 'attn_q') else h
+            return h + self.feed(self.norm(h, b + 'ffn_norm'), b) if self.has(b + 'ffn_up') else h
         y = self.mixing(x, b, i)
         if o['place'] == 'sandwich':
             y = self.norm(y, b + ('post_attention_norm' if self.has(b + 'post_attention_norm') else 'attn_output_norm'))
