@@ -318,6 +318,10 @@ value_read(const field_row *f, const json_t *v, nmb__setting *s)
     s->r = (double)s->i;
     return s->i > 1 && (int64_t)strspn(t, "L") == s->i - 1 && t[s->i - 1] == 'G';
   }
+  if (f == &fields[NMB__F_PAIRS] && json_is_boolean(v)) {
+    s->s = json_is_true(v) ? "adjacent" : "half";
+    return true;
+  }
   switch (f->type) {
   case INT:
     s->i = json_integer_value(v);
