@@ -91,6 +91,8 @@ respell(builder *b, nmb__field f)
                                             {"gelu_fast", "gelu-tanh"},
                                             {"gelu_tanh", "gelu-tanh"},
                                             {"swish", "silu"}};
+  if (f == NMB__F_ACT && I(b, GELU_TANH) && !strcmp(S(b, ACT), "gelu"))
+    S(b, ACT) = "gelu-tanh";
   for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
     if (!strcmp(b->c.set[f].s, spelling[i][0]))
       b->c.set[f].s = spelling[i][1];
@@ -191,6 +193,7 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   NMB_TRY(nmb__choose(b, NMB__F_O_BIAS, yes_no, 3, &t->o_bias));
   if (t->o_bias == 2)
     t->o_bias = t->bias;
+  t->o_bias |= I(b, O_BIAS_ON) || I(b, REST_BIAS);
   if (I(b, QK_NORM_ON))
     NMB_TRY(nmb__choose(b, NMB__F_QK_NORM, qk_names, 5, &t->qk_norm));
   t->qk_norm_after = I(b, QK_NORM_AFTER);
@@ -204,9 +207,10 @@ attn_resolve(const builder *b, bool window, bool nope, nmb__attn *t)
   if (!t->mla)
     score = 1; /* others leave the scale of scores as it is */
   NMB_TRY(stretch_resolve(b, t));
-  t->alibi = !strcmp(S(b, POSITION), "alibi") && !nope;
+  t->alibi = strcmp(S(b, POSITION), "alibi") || nope ? 0 : I(b, ALIBI_SCALED) ? 2 : 1;
   t->cap = R(b, CAP);
-  t->scale = R(b, SCALE) > 0            ? R(b, SCALE)
+  t->scale = !I(b, SCORES_SCALED)   ? 1
+             : R(b, SCALE) > 0      ? R(b, SCALE)
              : I(b, SCALE_BY_WIDTH) ? score / (double)t->dk
                  : score / sqrt(R(b, SCALAR) > 0 ? R(b, SCALAR) : (double)t->dk);
   return NMB_OK;
@@ -332,6 +336,9 @@ attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
   const bool global_nope =
       I(b, NOPE_GLOBAL) && !local && (I(b, WINDOW) || I(b, CHUNK));
   NMB_TRY(attn_resolve(b, local, nope || global_nope, t));
+  if (I(b, INVERSE_LAYER))
+    t->scale /= (double)(layer + 1);
+  t->o_bias |= I(b, O_BIAS_LAST) && layer == b->a->nlayer - 1;
   t->gate = I(b, ATTN_GATE) && !json_is_false(J(b, ATTN_GATE_KIND));
   t->gate_heads = t->gate && I(b, HEAD_GATE);
   const char *kind = json_string_value(J(b, ATTN_GATE_KIND));
@@ -598,16 +605,18 @@ layer_resolve(builder *b, int64_t i, nmb__layer *l)
   int64_t width;
   NMB_TRY(width_resolve(b, i, &width));
   nmb__ffn dense = {.width = width,
-                    .bias = I(b, FFN_BIAS) || I(b, ALL_BIAS),
+                    .bias = I(b, FFN_BIAS) || I(b, ALL_BIAS) || I(b, REST_BIAS),
                     .gated = I(b, GATED),
                     .limit = R(b, FFN_LIMIT)};
   NMB_TRY(nmb__choose(b, NMB__F_NORM, norm_names, 6, &l->norm));
   NMB_TRY(nmb__choose(b, NMB__F_PLACE, place_names, 7, &l->place));
   if (!I(b, SANDWICH_ON) && l->place == NMB__PLACE_SANDWICH)
     l->place = NMB__PLACE_PRE;
+  if (I(b, RESIDUAL_NORMED) && l->place == NMB__PLACE_PRE)
+    l->place = NMB__PLACE_INPUT;
   if (!I(b, NORM_BEFORE))
     l->place = NMB__PLACE_AFTER;
-  if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT))
+  if (l->place == NMB__PLACE_INPUT && !I(b, POST_INPUT) && !I(b, RESIDUAL_NORMED))
     l->place = NMB__PLACE_PRE;
   l->eps = R(b, EPS);
   l->norm_offset = R(b, NORM_OFFSET);
@@ -723,16 +732,15 @@ size_check(const builder *b)
 static nmb_status
 ends_resolve(builder *b, nmb__arch *a)
 {
-  static const char *const positions[] = {"rope", "learned", "alibi", "none"};
+  static const char *const positions[] = {"rope", "learned", "alibi", "none", "sinusoidal"};
   int64_t kind;
   if (I(b, ALIBI) || (I(b, ALIBI_OPEN) && !I(b, CONTEXT)))
     S(b, POSITION) = "alibi";
-  if (I(b, ALIBI) && I(b, ALIBI_SCALED))
-    a->no_graph = "ALiBi of scores before their scale";
   if (!strcmp(S(b, POSITION), "nope"))
     S(b, POSITION) = "none";
-  NMB_TRY(nmb__choose(b, NMB__F_POSITION, positions, 4, &kind));
-  if (kind == 1) {
+  NMB_TRY(nmb__choose(b, NMB__F_POSITION, positions, 5, &kind));
+  a->waves = kind == 4;
+  if (kind == 1 || kind == 4) {
     a->positions = (I(b, POSITION_ROWS) ? I(b, POSITION_ROWS) : I(b, CONTEXT));
     if (!a->positions)
       return nmb__need(b, NMB__F_CONTEXT);
@@ -744,6 +752,8 @@ ends_resolve(builder *b, nmb__arch *a)
   a->embed_norm = I(b, EMBED_NORM);
   a->embed_scale = R(b, EMBED_SCALE) < 0 || I(b, EMBED_ROOT) ? sqrt((double)a->hidden) : R(b, EMBED_SCALE);
   a->head_bias = I(b, HEAD_BIAS);
+  a->head_unit = I(b, HEAD_UNIT) || R(b, HEAD_UNIT_SAID) >= 0 ||
+                 (I(b, HEAD_UNIT_VOCAB) && I(b, HEAD_UNIT_VOCAB) == I(b, VOCAB));
   a->logit_scale = R(b, LOGIT_SCALE) * R(b, LOGIT_WIDTH_SCALE) / R(b, LOGIT_DIVISOR);
   if (I(b, BASE_WIDTH))
     a->logit_scale *= (double)I(b, BASE_WIDTH) / (double)a->hidden;

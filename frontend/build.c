@@ -262,7 +262,7 @@ scores(maker *m, nmb_id op)
   if (m->l->attn.cap > 0)
     nmb_op_attr_set(m->p, op, NMB_REAL("cap", m->l->attn.cap));
   if (m->l->attn.alibi)
-    nmb_op_attr_set(m->p, op, NMB_INT("alibi", 1));
+    nmb_op_attr_set(m->p, op, NMB_INT("alibi", m->l->attn.alibi));
 }
 
 /* Queries or keys normed as the layer has it. */
@@ -1051,8 +1051,9 @@ block_embed(maker *m)
                act2(m, "h", m->T, a->hidden));
   if (a->positions) {
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
-    const nmb_id rows = tensor(m, "embed.positions", NMB_ROLE_WEIGHT, a->embed.dtype,
-                               a->embed.group, 2, (int64_t[]){a->positions, a->hidden});
+    const nmb_id rows = tensor(m, a->waves ? "embed.waves" : "embed.positions",
+                               NMB_ROLE_WEIGHT, a->embed.dtype, a->embed.group, 2,
+                               (int64_t[]){a->positions, a->hidden});
     const nmb_id p = op2(m, NMB_OP_EMBED, m->pos, rows, act2(m, "p", m->T, a->hidden));
     if (a->position_first)
       nmb_op_attr_set(m->p, m->p->tensor[p].def, NMB_INT("offset", a->position_first));

@@ -533,6 +533,20 @@ static const family_row nested[] = {
 #undef X
 };
 
+/* Objects that a family's class has where the file leaves them out; they end with it. */
+static void
+objects_default(nmb__config *c, json_t *top)
+{
+  for (int i = 0; i < NMB__F_NFIELD; i++) {
+    nmb__setting *s = &c->set[i];
+    if (fields[i].type != JSON || s->key || !*s->s)
+      continue;
+    json_t *j = json_loads(s->s, 0, NULL);
+    if (json_object_set_new(top, fields[i].name, j) == 0)
+      s->j = j;
+  }
+}
+
 /* The key under which the text model stands, NULL if it is the whole file. */
 static const char *
 inner_key(const json_t *top)
@@ -766,8 +780,10 @@ nmb__config_read(nmb_run *run, const char *file, const char *text, size_t len,
     s = family_read(&r, top);
   if (s == NMB_OK)
     s = object_read(&r, top);
-  if (s == NMB_OK)
+  if (s == NMB_OK) {
+    objects_default(out, top);
     defaults_note(&r);
+  }
   out->root = top;
   if (s != NMB_OK) {
     json_decref(top);

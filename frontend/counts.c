@@ -433,9 +433,14 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
         a->hidden, 1);
   }
   if (a->positions)
-    s.v[s.n++] = (nmb__piece){"embed.positions", NMB__P_EMBED, NMB__USE_LOOKUP,
-                              a->positions,      a->hidden,    1,
-                              a->embed,          NULL};
+    s.v[s.n++] = (nmb__piece){a->waves ? "embed.waves" : "embed.positions",
+                              NMB__P_EMBED,
+                              a->waves ? NMB__USE_WAVES : NMB__USE_LOOKUP,
+                              a->positions,
+                              a->hidden,
+                              1,
+                              a->embed,
+                              NULL};
   pieces_ends(&s, a);
   if (a->embed_norm)
     norm(&s, "embed.norm", NMB__P_EMBED, a->hidden);
@@ -462,7 +467,7 @@ static bool
 no_parameter(const nmb__piece *v)
 {
   return v->use == NMB__USE_CONSTANT || v->use == NMB__USE_TAPS ||
-         v->use == NMB__USE_BORROWED;
+         v->use == NMB__USE_BORROWED || v->use == NMB__USE_WAVES;
 }
 
 static void
@@ -652,7 +657,7 @@ touched(const setting *s, const nmb__piece *v, nmb__format f)
   const int64_t T = s->spec.batch * s->spec.fresh;
   if (v->use == NMB__USE_LENT)
     return 0;
-  if (v->use == NMB__USE_LOOKUP) /* each token another row, as far as there are rows */
+  if (v->use == NMB__USE_LOOKUP || v->use == NMB__USE_WAVES) /* each token another row, as far as there are rows */
     return (T < v->rows ? T : v->rows) * nmb_bytes(f.dtype, f.group, v->cols);
   if (v->use == NMB__USE_ROUTED || v->use == NMB__USE_ROUTED_VECTOR)
     return (int64_t)(s->reached * (double)one + 0.5);

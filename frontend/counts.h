@@ -27,6 +27,7 @@ typedef enum nmb__use {
   NMB__USE_LAST,         /* a matrix, once for each sequence */
   NMB__USE_CACHE,        /* a matrix, once for each cached position unless absorbed */
   NMB__USE_LOOKUP,       /* a table of which each token reads a row */
+  NMB__USE_WAVES,        /* the same, but it follows from the positions: no parameter */
   NMB__USE_CONSTANT,     /* a vector that follows from the layer's number: no parameter */
   NMB__USE_TAPS,         /* a constant matrix, once for each token: no parameter */
   NMB__USE_IDLE,         /* in the file, but nothing reads it */

@@ -10,7 +10,7 @@ libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storag
   frontend/llama2bin.c frontend/rwkvbin.c frontend/rwkvarch.c \
   frontend/source.h frontend/source.c \
   frontend/source-parts.h frontend/source-int.c frontend/source-code.c frontend/gguf.def frontend/ggufarch.c \
-  frontend/wnames.def frontend/wnames-mixed.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
+  frontend/wnames.def frontend/wnames-mixed.def frontend/wnames-own.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
   frontend/infer.h frontend/infer.c
 libnmbench_la_SOURCES += frontend/ggufarch.h frontend/gguftensors.c frontend/ggufrope.c
 libnmbench_la_SOURCES += frontend/token.h frontend/vocab.c frontend/bpe.c frontend/tokjson.c

@@ -93,7 +93,7 @@ typedef struct nmb__attn {
   /* DeepSeek-V4: one key that is the value too; every so many positions are pooled
    * into one (0: not, as without `latent`), the output is made in groups */
   int64_t latent, compress, o_groups, o_rank;
-  int64_t alibi;        /* boolean */
+  int64_t alibi;        /* 1; 2: as Falcon adds it, see ops.def; 0: none */
   int64_t mla, q_rank, kv_rank, d_nope, d_rope;
   double latent_eps; /* of the norms of latents; 0: the layer's */
   int64_t gate_heads; /* boolean: one gate a head */
@@ -245,8 +245,10 @@ typedef struct nmb__arch {
   const char *mtp_pattern; /* letters of a module's layers; "": one as the last */
   int64_t positions; /* rows of a learned table; 0: none */
   int64_t position_first; /* row of the first position in it */
+  int64_t waves; /* boolean: the table follows from the positions, no file has it */
   int64_t embed_width; /* of the table; hidden, or projected to and from it */
   int64_t embed_norm, head_bias, final_norm_off;
+  int64_t head_unit; /* boolean: rows of the head are brought to unit length */
   const char *no_graph; /* what the graph lacks; NULL or "": nothing */
   int64_t kv_shared_weights; /* boolean: layers that read other caches have projections */
   double embed_scale, logit_scale, logit_cap; /* cap 0: none */

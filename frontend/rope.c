@@ -254,6 +254,7 @@ nmb__rope_resolve(const builder *b, int64_t width, bool local, nmb__rope *out,
   }
   out->adjacent = !strcmp(S(b, PAIRS), "adjacent");
   const bool own = local && R(b, THETA_WINDOW) > 0 && s.j == J(b, ROPE_SCALING);
+  const bool unscaled = local && I(b, WINDOW_UNSCALED) && s.j == J(b, ROPE_SCALING);
   if (own)
     out->theta = R(b, THETA_WINDOW);
   if (s.j && !own) {
@@ -263,9 +264,13 @@ nmb__rope_resolve(const builder *b, int64_t width, bool local, nmb__rope *out,
     NMB_TRY(number(&s, "partial_rotary_factor", share, &share));
     NMB_TRY(number(&s, "factor", 1, &out->factor));
   }
+  if (unscaled) {
+    out->kind = NMB__ROPE_PLAIN;
+    out->factor = 1;
+  }
   NMB_TRY(dims_resolve(b, width, share, proportional, out));
   out->attention_short = out->attention;
-  if (!s.j || own)
+  if (!s.j || own || unscaled)
     return NMB_OK;
   NMB_TRY(kind_apply(&s, width, out, score));
   if (out->kind != NMB__ROPE_LONG)

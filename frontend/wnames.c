@@ -54,7 +54,11 @@ typedef enum pick_kind {
   PICK_SIXTH2,
   PICK_SIXTH3,
   PICK_SIXTH4,
-  PICK_SIXTH5
+  PICK_SIXTH5,
+  PICK_QUARTERS_Q, /* of queries, values, keys in each of four parts (CodeGen) */
+  PICK_QUARTERS_V,
+  PICK_QUARTERS_K,
+  PICK_HEAD_SWAPPED /* the halves of each head the other way round: it turns backwards */
 } pick_kind;
 
 typedef struct name_row {
@@ -68,6 +72,7 @@ static const name_row table[] = {
 #define X(naming, family, weight, name, part, turned)                                    \
   {NMB__NAMES_##naming, family, weight, name, PICK_##part, turned},
 #include "frontend/wnames-mixed.def"
+#include "frontend/wnames-own.def"
 #include "frontend/wnames.def"
 #undef X
 };
@@ -216,6 +221,7 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n, 0, 0};
   case PICK_ALL:
   case PICK_SLAB:
+  case PICK_HEAD_SWAPPED:
   case PICK_REST:
   case PICK_DECAY: return (pick){0, n, n, n, 0, 0};
   case PICK_THIRD0:
@@ -232,6 +238,10 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_SIXTH3:
   case PICK_SIXTH4:
   case PICK_SIXTH5: return (pick){(kind - PICK_SIXTH0) * n, n, n, 6 * n, 0, 0};
+  case PICK_QUARTERS_Q:
+  case PICK_QUARTERS_V:
+  case PICK_QUARTERS_K:
+    return (pick){(kind - PICK_QUARTERS_Q) * (n / 4), n / 4, 3 * (n / 4), 3 * n, 0, 0};
   default: return l ? mixer_pick(q, &l->mixer, kind, n) : (pick){0};
   }
 }
@@ -368,6 +378,16 @@ static const char *const stems[] = {"model.",
                                     "model.decoder.",
                                     "decoder.",
                                     "model.transformer.",
+                                    "gpt_neox.",
+                                    "gpt_neox_japanese.",
+                                    "biogpt.",
+                                    "transformer.encoder.",
+                                    "encoder.",
+                                    "language_model.transformer.",
+                                    "model.text_model.",
+                                    "llm.model.",
+                                    "thinker.model.",
+                                    "language_model.",
                                     ""};
 #define NSTEM (sizeof stems / sizeof *stems)
 
@@ -441,6 +461,24 @@ multiply(const nmb__wtensor *t, int64_t slabs, int64_t n, float *w)
   }
 }
 
+static int64_t
+head_width(const wanted *q)
+{
+  return q->layer >= 0 ? q->m->arch->layer[q->layer].attn.dk : 0;
+}
+
+/* Of each two runs of len the second comes first. */
+static void
+halves_swap(float *v, int64_t n, int64_t len)
+{
+  for (int64_t i = 0; len > 0 && i + 2 * len <= n; i += 2 * len)
+    for (int64_t j = i; j < i + len; j++) {
+      const float x = v[j];
+      v[j] = v[j + len];
+      v[j + len] = x;
+    }
+}
+
 /* Reads one tensor, or one for each expert. */
 static nmb_status
 row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
@@ -474,6 +512,8 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       to[i] = logf(-to[i]);
     for (int64_t i = 0; row->part == PICK_REST && i < rows * (cols ? cols : 1); i++)
       to[i] = 1 - to[i];
+    if (row->part == PICK_HEAD_SWAPPED)
+      halves_swap(to, rows * (cols ? cols : 1), head_width(q) / 2 * (cols ? cols : 1));
   }
   return NMB_OK;
 }
@@ -484,6 +524,19 @@ row_names(const wanted *q, const name_row *row)
 {
   return row->naming == q->m->file->naming && !strcmp(row->weight, q->weight) &&
          (!*row->family || nmb__family_is(q->m->arch->family, row->family));
+}
+
+/* As the row has it: one tensor for each head, or all in one. */
+static wanted
+row_shape(const wanted *q, const name_row *row)
+{
+  wanted w = *q;
+  if (strchr(row->name, '*') && q->slabs == 1 && q->cols > 0) {
+    w.slabs = q->rows;
+    w.rows = q->cols;
+    w.cols = 0;
+  }
+  return w;
 }
 
 /* *found: a tensor was there.  *first: the name that was looked for first. */
@@ -501,10 +554,11 @@ search(const wanted *q, float *out, nmb__storage *type, bool *found, const char 
     NMB_TRY(open_one(q, table[i].name, 0, &s, &name));
     if (!*first)
       *first = name;
-    slabs = strchr(table[i].name, '*') ? 1 : q->slabs;
+    const wanted w = row_shape(q, &table[i]);
+    slabs = strchr(table[i].name, '*') ? 1 : w.slabs;
     if (!s.t)
       continue;
-    if (!fits(q, &table[i], &s, &slabs, &p, &rows, &cols)) {
+    if (!fits(&w, &table[i], &s, &slabs, &p, &rows, &cols)) {
       misfitting = misfitting.t ? misfitting : s;
       continue;
     }
@@ -512,6 +566,8 @@ search(const wanted *q, float *out, nmb__storage *type, bool *found, const char 
     *type = s.kind == NMB__SRC_PLAIN && !factors_of(q, &s, slabs, name) ? s.t->type
                                                                         : NMB__NSTORAGE;
     return row_read(q, &table[i], &s, name, out);
+    *type = s.kind == NMB__SRC_PLAIN ? s.t->type : NMB__NSTORAGE;
+    return row_read(&w, &table[i], &s, name, out);
   }
   return misfitting.t ? misfit(q, &misfitting) : NMB_OK;
 }
@@ -536,6 +592,35 @@ slopes(const nmb__wmodel *m, int64_t heads, int64_t layer, float *out)
     out[h] = (float)(-nmb__alibi_slope(h, heads) * share);
 }
 
+/* Baichuan 2 and Ling: rows of the head have unit length. */
+static void
+unit_rows(const nmb_tensor *t, float *out)
+{
+  const int64_t n = t->dim[1];
+  for (int64_t i = 0; i < t->dim[0]; i++) {
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+      sum += (double)out[i * n + j] * (double)out[i * n + j];
+    const double length = sqrt(sum) > 1e-12 ? sqrt(sum) : 1e-12;
+    for (int64_t j = 0; j < n; j++)
+      out[i * n + j] = (float)((double)out[i * n + j] / length);
+  }
+}
+
+/* Fairseq's sinusoids: sines, then cosines, of rows counted with those before the first
+ * position (transformers, XGLMSinusoidalPositionalEmbedding). */
+static void
+waves(const nmb_tensor *t, float *out)
+{
+  const int64_t n = t->dim[1], half = n / 2;
+  for (int64_t i = 0; out && i < t->dim[0]; i++)
+    for (int64_t j = 0; j < n; j++) {
+      const double step = half > 1 ? log(1e4) / (double)(half - 1) : 0;
+      const double a = (double)i * exp(-step * (double)(j % half));
+      out[i * n + j] = j == 2 * half ? 0 : (float)(j < half ? sin(a) : cos(a));
+    }
+}
+
 /* Weights that no file has; false for others.  Taps of a shift: what came before less
  * what is. */
 static bool
@@ -544,6 +629,8 @@ constant(const nmb__wmodel *m, const nmb_tensor *t, int64_t layer, float *out)
   const int64_t n = nmb_tensor_count(t);
   if (!strcmp(t->name, "mixer.slopes"))
     slopes(m, n, layer, out);
+  else if (!strcmp(t->name, "embed.waves"))
+    waves(t, out);
   else if (!strcmp(t->name, "mixer.shift") || !strcmp(t->name, "ffn.shift"))
     for (int64_t i = 0; out && i < n; i++)
       out[i] = i % 2 ? -1 : 1;
@@ -591,6 +678,11 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
   *exact = found && same_format(t, type);
   if (found && out)
     rescaled(&q, out);
+  if (found && m->arch->head_unit && !strncmp(t->name, "head.", 5) && t->rank == 2) {
+    *exact = false;
+    if (out)
+      unit_rows(t, out);
+  }
   if (found)
     return NMB_OK;
   if (first)

@@ -9,6 +9,7 @@
 
 #include "base/run.h"
 #include "ir/eval-op.h"
+#include "ir/formats.h"
 
 typedef struct shape {
   int64_t B, S, nk, nh, rep, fresh; /* fresh: new tokens of a sequence */
@@ -95,7 +96,7 @@ bias_row(const shape *a, int64_t biask, int64_t u, int64_t r)
 
 typedef struct scoring {
   double scale, cap;
-  bool alibi;
+  int64_t alibi, first; /* first: position of key 0 in its sequence */
   const float *bias; /* NULL: none */
   int64_t biask;
 } scoring;
@@ -103,8 +104,21 @@ typedef struct scoring {
 static scoring
 scoring_of(const nmb__opctx *c, const float *bias, int64_t biask)
 {
-  return (scoring){nmb_op_real(c->op, "scale", 1), nmb_op_real(c->op, "cap", 0),
-                   nmb_op_int(c->op, "alibi", 0) != 0, bias, biask};
+  const nmb_step_spec *w = &c->p->spec;
+  return (scoring){nmb_op_real(c->op, "scale", 1),
+                   nmb_op_real(c->op, "cap", 0),
+                   nmb_op_int(c->op, "alibi", 0),
+                   w->context + w->fresh - c->in[1]->dim[1],
+                   bias,
+                   biask};
+}
+
+/* Falcon's code makes slopes and their products with the key's position bfloat16. */
+static double
+alibi_rounded(double slope, int64_t position)
+{
+  const float m = nmb__bf16_value(nmb__bf16_code((float)slope));
+  return (double)nmb__bf16_value(nmb__bf16_code(m * (float)position));
 }
 
 /* Row r of unit u: products become scores of keys [n0,n1); y is that of key 0. */
@@ -119,7 +133,8 @@ score_row(const shape *a, const scoring *g, int64_t u, int64_t r, int64_t n0, in
   for (int64_t s = n0; s < n1; s++) {
     double x = g->scale * (double)y[s] + (bias ? (double)bias[s] : 0);
     x = g->cap > 0 ? g->cap * tanh(x / g->cap) : x;
-    y[s] = (float)(x - slope * (double)(at - s));
+    y[s] = (float)(g->alibi == 2 ? x + g->scale * alibi_rounded(slope, g->first + s)
+                                 : x - slope * (double)(at - s));
   }
 }
 

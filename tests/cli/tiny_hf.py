@@ -174,6 +174,33 @@ class Runner:
         return bool(bad) or not self.jobs
 
 
+class Cases:
+    """Models to check: add() collects, run() evaluates those whose names begin as asked."""
+
+    def __init__(self):
+        self.all = []
+
+    def add(self, model_type, cls, defaults, given, forward, suffix='', extra=None, shards=1, v5=True, wrap=None):
+        """forward(weights, config) gives logits; extra(weights) adds tensors that are of no use;
+        wrap(config) is what stands in the file instead."""
+        self.all.append((model_type + suffix, model_type, cls, defaults, given, forward, extra, shards, v5, wrap))
+
+    def run(self, argv):
+        runner = Runner(argv[1], argv[2])
+        for name, model_type, cls, defaults, given, forward, extra, shards, v5, wrap in self.all:
+            if argv[3:] and not any(name.startswith(a) for a in argv[3:]):
+                continue
+            W = Weights(name)
+            y = forward(W, {**defaults, **given})
+            if extra:
+                extra(W)
+            configs = variants(model_type, cls, defaults, given, v5)
+            if wrap:
+                configs = {k: wrap(c) for k, c in configs.items()}
+            runner.check(name, configs, W, y, shards=shards)
+        return runner.done()
+
+
 # ---------------------------------------------------------------- config.json
 # What files of PretrainedConfig commonly have besides.
 COMMON = {'_name_or_path': '', 'bos_token_id': 1, 'eos_token_id': 2, 'pad_token_id': None, 'use_cache': True,
