@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,12 +188,23 @@ nmb__meta_text(nmb_run *run, const nmb__meta *m)
 }
 
 /* -------------------------------------------------------------------- open */
+/* A bare word may be the name of a model: a folder must look like one. */
+static bool
+is_model_folder(const char *path)
+{
+  char config[4096];
+  if (strchr(path, '/'))
+    return nmb__is_folder(path);
+  const int n = snprintf(config, sizeof config, "%s/config.json", path);
+  return n > 0 && (size_t)n < sizeof config && nmb__is_file(config);
+}
+
 bool
 nmb__wfile_is(const char *path)
 {
   return ends(path, ".gguf") || ends(path, ".bin") || ends(path, ".safetensors") ||
          ends(path, ".safetensors.index.json") ||
-         (strchr(path, '/') && nmb__is_folder(path));
+         is_model_folder(path);
 }
 
 const char *
@@ -271,6 +283,9 @@ static nmb_status
 any_open(nmb_run *run, nmb__wfile *w)
 {
   const char *path = w->path;
+  const char *slash = strrchr(path, '/');
+  if (!strcmp(slash ? slash + 1 : path, "config.json")) /* its weights are beside it */
+    w->path = path = slash ? nmb_format(run, "%.*s", (int)(slash - path + 1), path) : "./";
   if (nmb__is_folder(path))
     NMB_TRY(folder_open(run, w, &path));
   NMB_TRY(ends(path, ".json") ? nmb__safetensors_index(run, w, path)

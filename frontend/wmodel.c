@@ -12,13 +12,18 @@
 #include "base/run.h"
 #include "frontend/token.h"
 
-/* "dir/name.gguf" -> "name"; "dir/name/" -> "name" */
+/* "dir/name.gguf" -> "name"; "dir/name/", "dir/name/model.safetensors" -> "name" */
 static const char *
 stem(nmb_run *run, const char *path)
 {
   size_t n = strlen(path);
   while (n > 1 && path[n - 1] == '/')
     n--;
+  static const char *const files[] = {"/model.safetensors", "/model.safetensors.index.json",
+                                      "/config.json"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (n > strlen(files[i]) && !strcmp(path + n - strlen(files[i]), files[i]))
+      n -= strlen(files[i]);
   size_t at = n;
   while (at && path[at - 1] != '/')
     at--;
@@ -109,12 +114,28 @@ arch_find(nmb_run *run, nmb__wmodel *m)
   return layout_read(run, m->file->config, &m->layout);
 }
 
+/* A word that is no file may have been meant as a name. */
+static nmb_status
+no_such(nmb_run *run, const char *name)
+{
+  return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
+                  nmb__arch_known(run, name)
+                      ? "model '%s' has no weights here: give a weight file, or one of "
+                        "those that 'nmbench list models' shows with weights"
+                      : "found no file '%s', and no model of that name with weights; "
+                        "'nmbench list models' shows which have some",
+                  name);
+}
+
 nmb_status
 nmb__wmodel_open(nmb_run *run, const char *path, nmb__wmodel **out)
 {
   nmb__wmodel *m = NMB_NEW(run, nmb__wmodel, 1);
   m->layout = (nmb__layout_info){.method = "", .block_rows = 128, .block_cols = 128};
   const char *named = nmb__wfile_named(run, path);
+  *out = NULL;
+  if (!named && !strchr(path, '/') && !nmb__is_file(path) && !nmb__is_folder(path))
+    return no_such(run, path);
   nmb_status s = nmb__wfile_open(run, named ? named : path, &m->file);
   if (s == NMB_OK && (s = arch_find(run, m)) != NMB_OK)
     nmb__wfile_close(m->file);

@@ -1,22 +1,53 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Command lines against the table of a command. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/near.h"
+#include "base/path.h"
 #include "base/units.h"
 #include "harness/cmd.h"
 
 /* ------------------------------------------------------------------- messages */
+/* Is --json an option of the command, and given before what is wrong? */
+static bool
+json_asked(const nmb__cli *cli)
+{
+  for (int i = 0; i < cli->nset; i++)
+    if (!strcmp(cli->set[i].flag->name, "json"))
+      return true;
+  return false;
+}
+
+static void
+json_error(const nmb__cli *cli, const char *status, const char *text)
+{
+  json_t *shown = json_string(text); /* NULL: names of files need not be UTF-8 */
+  if (json_asked(cli))
+    nmb__cli_json(json_pack("{s:s, s:o}", "status", status, "error", shown ? shown : json_null()));
+  else
+    json_decref(shown);
+}
+
 int
 nmb__cli_usage(const nmb__cli *cli, const char *fmt, ...)
 {
   va_list ap;
   va_start(ap, fmt);
-  fprintf(stderr, "nmbench %s: error: ", cli->cmd->name);
-  vfprintf(stderr, fmt, ap);
-  fprintf(stderr, " (see 'nmbench %s --help')\n", cli->cmd->name);
+  char text[1024];
+  vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
+  fprintf(stderr, "nmbench %s: error: %s (see 'nmbench %s --help')\n", cli->cmd->name,
+          text, cli->cmd->name);
+  json_error(cli, nmb_status_name(NMB_BADOPTION), text);
   return NMB__EXIT_USAGE;
+}
+
+int
+nmb__cli_failed(nmb__cli *cli, nmb_status status)
+{
+  json_error(cli, nmb_status_name(status), nmb_error_text(cli->run));
+  return nmb__exit_code(status);
 }
 
 int
@@ -48,6 +79,45 @@ nmb__json_real(double v)
 {
   json_t *j = json_real(v); /* jansson refuses NaN and infinity */
   return j ? j : json_null();
+}
+
+/* ------------------------------------------------------------------ token ids */
+static nmb_status
+ids_bad(nmb__cli *cli, const char *flag, const char *at, int64_t n)
+{
+  const size_t len = strcspn(at, ", \t\n]");
+  return nmb_fail(cli->run, NMB_BADINPUT, NMB_NOLOC,
+                  "--%s: found %s%.*s%s after %lld ids, expected token ids separated by "
+                  "commas",
+                  flag, len ? "'" : "nothing", (int)(len < 40 ? len : 40), at,
+                  len ? "'" : "", (long long)n);
+}
+
+nmb_status
+nmb__cli_ids(nmb__cli *cli, const char *flag, int64_t room, int32_t **ids, int64_t *n)
+{
+  const char *const space = " \t\r\n";
+  size_t len;
+  const char *s = nmb__cli_text(cli, flag);
+  if (!strcmp(s, "-") && !(s = nmb__read_file(cli->run, s, &len)))
+    return NMB_IO;
+  int32_t *v = *ids = NMB_NEW(cli->run, int32_t, (int64_t)strlen(s) + 1 + room);
+  const bool bracket = s[strspn(s, space)] == '[';
+  s += strspn(s, space) + bracket;
+  for (*n = 0;;) {
+    char *end;
+    s += strspn(s, space);
+    const long x = strtol(s, &end, 10);
+    if (end == s || x < 0 || x > INT32_MAX)
+      return ids_bad(cli, flag, s, *n);
+    v[(*n)++] = (int32_t)x;
+    s = end + strspn(end, space);
+    if ((!*s && !bracket) || (bracket && *s == ']' && !s[1 + strspn(s + 1, space)]))
+      return NMB_OK;
+    if (*s != ',' && s == end)
+      return ids_bad(cli, flag, s, *n);
+    s += *s == ',';
+  }
 }
 
 /* -------------------------------------------------------------------- parsing */

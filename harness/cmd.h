@@ -54,6 +54,14 @@ struct nmb__cli {
   } * set;
 };
 
+/* For a command that failed: the exit code, and with --json what went wrong as an object
+ * with "status" and "error", so that standard output is JSON in any case. */
+int nmb__cli_failed(nmb__cli *, nmb_status);
+/* Token ids "1,403,407" (also with spaces or in brackets; "-": standard input) of an
+ * option, at least one; *ids has room for `room` more. */
+nmb_status nmb__cli_ids(nmb__cli *, const char *flag, int64_t room, int32_t **ids,
+                        int64_t *n);
+
 /* The last value given, else the default, else NULL. */
 const char *nmb__cli_text(const nmb__cli *, const char *flag);
 bool nmb__cli_flag(const nmb__cli *, const char *flag); /* switches: given? */
@@ -109,6 +117,9 @@ nmb_status nmb__sim_list(nmb__cli *, const nmb_prog *, const char *list, FILE *,
  * runs compiled.  *hw stays NULL without one; the caller frees it. */
 struct nmb__infer;
 struct nmb__pipeline;
+struct nmb__wmodel;
+/* Warns if n tokens are more than the model is made for. */
+void nmb__cli_beyond(nmb__cli *, const struct nmb__wmodel *, int64_t n);
 nmb_status nmb__cli_compiled(nmb__cli *, struct nmb__infer *, struct nmb_hw **hw,
                              struct nmb__pipeline *);
 extern const char nmb__plain_pipeline[];

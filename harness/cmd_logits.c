@@ -10,28 +10,6 @@
 #include "harness/cmd.h"
 #include "ir/machine.h"
 
-/* "1,403,407" -> ids; the list must not be empty. */
-static nmb_status
-tokens_read(nmb_run *run, const char *s, int32_t **out, int64_t *n)
-{
-  int32_t *v = NMB_NEW(run, int32_t, strlen(s) + 1);
-  const char *all = s;
-  for (*n = 0;; s++) {
-    char *end;
-    const long x = strtol(s, &end, 10);
-    if (end == s || x < 0 || x > INT32_MAX || (*end && *end != ','))
-      return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                      "--tokens: found '%s', expected token ids separated by commas",
-                      all);
-    v[(*n)++] = (int32_t)x;
-    s = end;
-    if (!*s)
-      break;
-  }
-  *out = v;
-  return NMB_OK;
-}
-
 static json_t *
 row_json(const float *v, int64_t n)
 {
@@ -87,6 +65,9 @@ nmb__cli_compiled(nmb__cli *cli, nmb__infer *f, nmb_hw **hw, nmb__pipeline *out)
 {
   const char *text = nmb__cli_text(cli, "pipeline"),
              *name = nmb__cli_text(cli, "machine");
+  if (!name && text)
+    return nmb_fail(cli->run, NMB_BADOPTION, NMB_NOLOC,
+                    "--pipeline compiles for a machine: name one with --machine");
   if (!name)
     return NMB_OK;
   NMB_TRY(nmb__plugins_load(cli->run, NULL));
@@ -97,44 +78,62 @@ nmb__cli_compiled(nmb__cli *cli, nmb__infer *f, nmb_hw **hw, nmb__pipeline *out)
   return NMB_OK;
 }
 
+void
+nmb__cli_beyond(nmb__cli *cli, const nmb__wmodel *m, int64_t n)
+{
+  if (m->arch->context && n > m->arch->context)
+    nmb_warn(cli->run, NMB_NOLOC,
+             "%" PRId64 " tokens are beyond the context of %" PRId64
+             " that the model is made for",
+             n, m->arch->context);
+}
+
+typedef struct job {
+  nmb__cli *cli;
+  nmb__wmodel *m;
+  nmb__infer *f;
+  nmb_hw *hw;
+  nmb__pipeline pipeline;
+  int32_t *ids;
+  int64_t n;
+} job;
+
+static nmb_status
+whole(job *j, const float **v)
+{
+  NMB_TRY(nmb__cli_ids(j->cli, "tokens", 0, &j->ids, &j->n));
+  NMB_TRY(nmb__wmodel_open(j->cli->run, j->cli->arg[0], &j->m));
+  nmb__cli_beyond(j->cli, j->m, j->n);
+  j->f = nmb__infer_open(j->cli->run, j->m);
+  NMB_TRY(nmb__cli_compiled(j->cli, j->f, &j->hw, &j->pipeline));
+  return nmb__infer_step(j->cli->run, j->f, j->ids, j->n, true, v);
+}
+
 static int
 cmd_logits(nmb__cli *cli)
 {
-  nmb__wmodel *m = NULL;
-  int32_t *ids = NULL;
-  int64_t n = 0;
+  job j = {.cli = cli};
   const float *v = NULL;
-  const char *text = nmb__cli_text(cli, "tokens");
-  if (!text)
+  if (!nmb__cli_given(cli, "tokens"))
     return nmb__cli_usage(cli, "--tokens is needed");
-  nmb_status s = tokens_read(cli->run, text, &ids, &n);
-  if (s == NMB_OK)
-    s = nmb__wmodel_open(cli->run, cli->arg[0], &m);
+  const nmb_status s = whole(&j, &v);
+  int code;
   if (s != NMB_OK)
-    return nmb__exit_code(s);
-  int code = NMB__EXIT_OK;
-  nmb__infer *f = nmb__infer_open(cli->run, m);
-  nmb_hw *hw = NULL;
-  nmb__pipeline pl;
-  s = nmb__cli_compiled(cli, f, &hw, &pl);
-  if (s == NMB_OK)
-    s = nmb__infer_step(cli->run, f, ids, n, true, &v);
-  if (s != NMB_OK)
-    code = nmb__exit_code(s);
+    code = nmb__cli_failed(cli, s);
   else
-    code = nmb__cli_flag(cli, "json") ? print_json(ids, v, n, m->arch->vocab)
-                                      : print_text(ids, v, n, m->arch->vocab);
-  nmb__infer_close(f);
-  if (hw)
-    nmb__machine_free(hw);
-  nmb__wmodel_close(m);
+    code = nmb__cli_flag(cli, "json") ? print_json(j.ids, v, j.n, j.m->arch->vocab)
+                                      : print_text(j.ids, v, j.n, j.m->arch->vocab);
+  nmb__infer_close(j.f);
+  if (j.hw)
+    nmb__machine_free(j.hw);
+  nmb__wmodel_close(j.m);
   return code;
 }
 
 static const nmb__flag flags[] = {
     NMB__FLAG_JSON,
-    {"tokens", 0, "LIST", "text", NULL, "token ids, separated by commas"},
-    {"machine", 0, "NAME", "machine", NULL,
+    {"tokens", 0, "LIST", "text", NULL, "token ids, separated by commas; -: from standard input"},
+    {"machine", 'M', "NAME", "machine", NULL,
      "compile for it, and execute the code out of its simulated memories"},
     {"pipeline", 'p', "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};
@@ -152,10 +151,10 @@ const nmb__command nmb__cmd_logits = {
         "config.json; or the name of one in models/weights) on the tokens, in single precision and with every weight at the "
         "exact value that the file stores. With a machine, the step is compiled (without "
         "--pipeline by a plain one, weights in bf16) and its instructions are executed "
-        "on "
-        "values in the formats of their tensors.\n\n"
+        "on values in the formats of their tensors.\n\n"
         "With --json: \"logits\" has a list for each position, with a number for each "
-        "token of the vocabulary.",
+        "token of the vocabulary; after a failure the object has \"status\" and \"error\" "
+        "instead.",
     .example = "nmbench logits stories260k --tokens 1,403,407",
     .flags = flags,
     .main = cmd_logits,

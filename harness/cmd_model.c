@@ -449,6 +449,15 @@ card_make(nmb__cli *cli, const char *name, card *out)
   return NMB_OK;
 }
 
+/* What stands in the list for a model that could not be read. */
+static json_t *
+failure(nmb__cli *cli, const char *name, nmb_status s)
+{
+  json_t *shown = json_string(name), *text = json_string(nmb_error_text(cli->run));
+  return json_pack("{s:o, s:s, s:o}", "model", shown ? shown : json_null(), "status",
+                   nmb_status_name(s), "error", text ? text : json_null());
+}
+
 /* Several models: a list, or a line each; the first failure decides the exit code. */
 static int
 cmd_model(nmb__cli *cli)
@@ -462,6 +471,7 @@ cmd_model(nmb__cli *cli)
     const nmb_status s = card_make(cli, cli->arg[i], &c);
     if (s != NMB_OK) {
       code = code ? code : nmb__exit_code(s);
+      json_array_append_new(list, failure(cli, cli->arg[i], s));
       continue;
     }
     if (json)

@@ -23,32 +23,12 @@ typedef struct job {
   nmb__agreement a; /* of code, or of the model with itself */
 } job;
 
-/* "[1,2,3]" or "1,2,3" */
-static nmb_status
-ids_read(job *j, const char *s)
-{
-  j->ids = NMB_NEW(j->cli->run, int32_t, strlen(s) + 1);
-  for (;; s++) {
-    char *end;
-    s += strspn(s, "[], \t\n");
-    if (!*s)
-      return NMB_OK;
-    const long x = strtol(s, &end, 10);
-    if (end == s || x < 0 || x > INT32_MAX)
-      return nmb_fail(j->cli->run, NMB_BADINPUT, NMB_NOLOC,
-                      "--tokens: found '%.20s', expected token ids", s);
-    j->ids[j->n++] = (int32_t)x;
-    s = end - 1;
-  }
-}
-
 static nmb_status
 text_read(job *j)
 {
-  const char *list = nmb__cli_text(j->cli, "tokens");
   j->bos = (int32_t)nmb__cli_int(j->cli, "bos");
-  if (list)
-    return ids_read(j, list);
+  if (nmb__cli_given(j->cli, "tokens"))
+    return nmb__cli_ids(j->cli, "tokens", 0, &j->ids, &j->n);
   return nmb__wmodel_text(j->cli->run, j->m, nmb__cli_text(j->cli, "text"),
                           nmb__cli_text(j->cli, "tokenizer"), &j->ids, &j->n, &j->bos);
 }
@@ -123,11 +103,15 @@ static int
 cmd_perplexity(nmb__cli *cli)
 {
   job j = {.cli = cli};
+  if (nmb__cli_given(cli, "text") && nmb__cli_given(cli, "tokens"))
+    return nmb__cli_usage(cli, "--text and --tokens both give the text");
   const nmb_status s = whole(&j);
-  int code = nmb__exit_code(s);
-  if (s == NMB_OK && nmb__cli_flag(cli, "json"))
+  int code = NMB__EXIT_OK;
+  if (s != NMB_OK)
+    code = nmb__cli_failed(cli, s);
+  else if (nmb__cli_flag(cli, "json"))
     code = print_json(&j);
-  else if (s == NMB_OK)
+  else
     print_text(&j);
   nmb__infer_close(j.f);
   nmb__machine_free(j.hw);
@@ -139,12 +123,12 @@ static const nmb__flag flags[] = {
     NMB__FLAG_JSON,
     {"text", 0, "FILE", "file", NULL,
      "the text; -: standard input; NAME.txt beside the weights if absent"},
-    {"tokens", 0, "LIST", "text", NULL, "the text as token ids, without BOS"},
+    {"tokens", 0, "LIST", "text", NULL, "the text as token ids, without BOS; -: from standard input"},
     {"bos", 0, "ID", "int", "1", "where the vocabulary does not say it"},
     {"chunk", 0, "N", "int", "255", "tokens that are predicted together"},
     {"tokenizer", 0, "FILE", "file", NULL,
      "a tokenizer.json, a tokenizer.bin of llama2.c, or a GGUF file with the vocabulary"},
-    {"machine", 0, "NAME", "machine", NULL,
+    {"machine", 'M', "NAME", "machine", NULL,
      "compile for it, and execute the code out of its simulated memories"},
     {"pipeline", 'p', "TEXT", "pass", NULL, "passes that compile for the machine"},
     {0}};

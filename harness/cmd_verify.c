@@ -193,6 +193,7 @@ cmd_verify(nmb__cli *cli)
 {
   job j = {.cli = cli};
   nmb_status status = run_steps(&j);
+  int code = 0;
   if (j.check && (status == NMB_OK || status == NMB_UNVERIFIED)) {
     const nmb__first_diff *f = nmb__values_first(j.check);
     if (status == NMB_OK && f->insn != NMB_NONE)
@@ -202,11 +203,13 @@ cmd_verify(nmb__cli *cli)
       print_json(&j, status);
     else
       print_text(&j);
-  }
+    code = nmb__exit_code(status);
+  } else
+    code = nmb__cli_failed(cli, status);
   nmb__values_close(j.check);
   nmb__wmodel_close(j.file);
   nmb__machine_free(j.hw);
-  return nmb__exit_code(status);
+  return code;
 }
 
 static const nmb__flag flags[] = {

@@ -646,7 +646,8 @@ nmb__func_step(nmb_run *run, nmb__func *s, const nmb_prog *p, const int32_t *ids
 {
   const size_t mark = nmb__run_mark(run);
   if (!(p->present & NMB_BIT(NMB_CODE)) || p->nsegment == 0)
-    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "the program has no code");
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, 
+                    "the program has no code; the pipeline must end with an emit pass");
   nmb_status st = open_frame(run, s, p);
   find_hidden(&s->f);
   if (st == NMB_OK)
