@@ -325,9 +325,11 @@ part_rect(const nmb_prog *p, nmb_id tensor, const nmb_step *s, bool heads,
   const int64_t n = nmb_tensor_count(t), B = p->spec.batch, part = s->part,
                 parts = s->nparts;
   const int64_t T = B * p->spec.fresh;
-  /* heads lie side by side for each token; scores over one key head do so, too */
-  const bool tokens = t->rank == 3 && (t->dim[0] == T || (t->dim[0] == B &&
-                                                          t->dim[1] % p->spec.fresh == 0));
+  /* heads lie side by side for each token; scores over one key head do so, too.  Scores
+   * over several have the rows of a head together, however many there are of either */
+  const bool units = nmb__value_rows(p, tensor) == NMB_ROWS_UNIT;
+  const bool tokens = t->rank == 3 && ((t->dim[0] == T && !units) ||
+                                       (t->dim[0] == B && t->dim[1] % p->spec.fresh == 0));
   const int64_t outer = tokens ? T : B;
   *out = (nmb_operand){.slot = NMB_NONE};
   if (s->axis == NMB_AXIS_BATCH && parts > 1 && !is_list(t) && n % B == 0 &&

@@ -6,9 +6,8 @@
 #include "base/run.h"
 #include "ir/lower.h"
 
-/* What the rows of a value are: elementwise ops pass on what they are given. */
-static nmb_rowkind
-value_rows(const nmb_prog *p, nmb_id t)
+nmb_rowkind
+nmb__value_rows(const nmb_prog *p, nmb_id t)
 {
   for (;;) {
     const nmb_id def = p->tensor[t].def;
@@ -45,7 +44,7 @@ nmb_op_rowkind(const nmb_prog *p, nmb_id id)
   case NMB_OP_GLINEAR:
   case NMB_OP_PERMUTE: return NMB_ROWS_ROUTED;
   case NMB_OP_COMBINE: return NMB_ROWS_TOKEN;
-  default: return value_rows(p, o->out[0]);
+  default: return nmb__value_rows(p, o->out[0]);
   }
 }
 

@@ -15,6 +15,8 @@ typedef struct nmb__work {
 
 NMB_API nmb__work nmb__work_of(const nmb_prog *, nmb_id kernel);
 NMB_API nmb_id nmb__kernel_of(const nmb_prog *, nmb_id op); /* NMB_NONE before groups */
+/* What the rows of a value are: elementwise ops pass on what they are given. */
+NMB_API nmb_rowkind nmb__value_rows(const nmb_prog *, nmb_id tensor);
 NMB_API nmb_id nmb__step_row(const nmb_prog *,
                              const nmb_step *); /* NMB_NONE: not scheduled */
 /* Is the root of `tensor` made and used up inside the kernel, hence in local memory? */

@@ -8,7 +8,7 @@
  *
  * Without models: those of tests/data/tiny.  A model may be a weight file, whose weights are
  * used; else they are drawn.
- * A run is a prefill step and a decode step in the order emitted and in one drawn at
+ * A run is a prefill step and a decode step in the order emitted and in two drawn at
  * random.  A pipeline that is refused for want of room or of an engine is no fault. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -35,10 +35,18 @@ static const char *const stage[][8] = {
     {"mem-bump", "mem-bestfit", "mem-firstfit", "mem-greedy-size", NULL},
 };
 enum { NSTAGE = sizeof stage / sizeof *stage };
+/* The first two are what moe.cfg has. */
 static const char *const formats[] = {
     "", "quantize{weights=bf16},", "quantize{weights=int4,group=32},",
     "quantize{weights=fp8,activations=fp8},", "quantize{kv=int8,activations=int8,group=32},",
-    "quantize{weights=mxfp4,kv=fp8},", "quantize{activations=fp16,weights=int8,group=64},"};
+    "quantize{weights=mxfp4,kv=fp8},", "quantize{activations=fp16,weights=int8,group=64},",
+    "quantize{weights=nvfp4,activations=bf16,kv=int4},",
+    "quantize{weights=fp32,activations=fp32,kv=fp32},",
+    "quantize{weights=fp8blk,activations=fp16,kv=fp8},", "quantize{weights=nf4},",
+    "quantize{weights=mxfp8,kv=fp16},", "quantize{weights=nf4d,activations=int8},",
+    "quantize{weights=int4z,group=64,kv=int8},", "quantize{weights=ternary,state=bf16},",
+    "quantize{weights=fp8e5m2,activations=bf16,kv=bf16,state=fp16},",
+    "quantize{weights=fp16,activations=fp16,kv=fp16},"};
 enum { NFORMAT = sizeof formats / sizeof *formats };
 
 typedef struct tally {
@@ -65,7 +73,8 @@ choices(int s)
 static const char *
 pipeline_text(nmb_run *run, const int *pick, int format)
 {
-  const char *t = nmb_format(run, "legalize,mla-absorb,moe-lower,%s", formats[format]);
+  const char *t = nmb_format(run, "legalize,%smoe-lower,%s",
+                             format % 3 == 2 ? "" : "mla-absorb,", formats[format]);
   for (int s = 0; s < NSTAGE; s++)
     t = nmb_format(run, "%s%s,", t, stage[s][pick[s]]);
   return nmb_format(run, "%semit-queues", t);
@@ -99,20 +108,21 @@ outcome(nmb_status st)
   return st == NMB_UNSUPPORTED || st == NMB_INFEASIBLE || st == NMB_NOSOLUTION;
 }
 
+/* prompt: tokens before the decode step. */
 static void
-try(const subject *m, const nmb_hw *hw, const char *text, int batch, tally *t)
+try(const subject *m, const nmb_hw *hw, const char *text, int batch, int prompt, tally *t)
 {
   const nmb__arch *a = m->a;
   nmb_run *run = nmb__run_open(NULL);
   nmb__run_seed(run, seed);
   nmb__values_check *c =
-      nmb__values_open(&m->w, &(nmb__values_options){.seed = seed, .orders = 1, .stop = true});
+      nmb__values_open(&m->w, &(nmb__values_options){.seed = seed, .orders = 2, .stop = true});
   nmb__pipeline pl;
   nmb_status st = nmb__pipeline_parse(run, NMB_NOLOC, text, &pl);
   if (st == NMB_OK)
-    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_PREFILL, batch, 5, 0});
+    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_PREFILL, batch, prompt, 0});
   if (st == NMB_OK)
-    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_DECODE, batch, 1, 5});
+    st = step(run, c, a, hw, &pl, (nmb_step_spec){NMB_DECODE, batch, 1, prompt});
   t->run++;
   if (outcome(st)) {
     t->refused++;
@@ -120,8 +130,8 @@ try(const subject *m, const nmb_hw *hw, const char *text, int batch, tally *t)
       printf("refused: %s on %s, %s: %s\n", a->name, hw->name, text, nmb_error_text(run));
   } else if (st != NMB_OK) {
     t->failed++;
-    printf("FAIL %s on %s, batch %d, %s: %s\n", a->name, hw->name, batch, text,
-           nmb_error_text(run));
+    printf("FAIL %s on %s, batch %d after %d, %s: %s\n", a->name, hw->name, batch, prompt,
+           text, nmb_error_text(run));
     fflush(stdout);
   }
   nmb__values_close(c);
@@ -129,27 +139,28 @@ try(const subject *m, const nmb_hw *hw, const char *text, int batch, tally *t)
 }
 
 /* The pipelines of experiments/moe.cfg (baseline, all, each alone, each left out), then
- * each other choice in place of the full one; then formats. */
+ * each other choice in place of the full one; then formats, which turn with the machines,
+ * and so do batches and prompts (past the windows of the tiny models, which are 4 to 6). */
 static void
-all_pipelines(nmb_run *run, const subject *m, const nmb_hw *hw, tally *t)
+all_pipelines(nmb_run *run, const subject *m, const nmb_hw *hw, int machine, tally *t)
 {
   int pick[NSTAGE];
   for (int way = 0; way < 2; way++)
     for (int s = -1; s < NSTAGE; s++) {
       for (int i = 0; i < NSTAGE; i++)
         pick[i] = (i == s) == (way == 0);
-      try(m, hw, pipeline_text(run, pick, 1), 2, t);
+      try(m, hw, pipeline_text(run, pick, 1), 2, 5, t);
     }
   for (int s = 0; s < NSTAGE; s++)
     for (int k = 2; k < choices(s); k++) {
       for (int i = 0; i < NSTAGE; i++)
         pick[i] = i == s ? k : 1;
-      try(m, hw, pipeline_text(run, pick, 0), 3, t);
+      try(m, hw, pipeline_text(run, pick, 0), 3, 5, t);
     }
-  for (int f = 2; f < NFORMAT; f++) {
+  for (int n = 5 * machine; n < 5 * machine + 5; n++) {
     for (int i = 0; i < NSTAGE; i++)
-      pick[i] = (f + i) % choices(i);
-    try(m, hw, pipeline_text(run, pick, f), 2, t);
+      pick[i] = (n / (i + 1) + n * i) % choices(i);
+    try(m, hw, pipeline_text(run, pick, 2 + n % (NFORMAT - 2)), 1 + n % 4, 3 + n % 7, t);
   }
 }
 
@@ -162,7 +173,7 @@ one_pipeline(nmb_run *run, const subject *m, const nmb_hw *hw, int n, tally *t)
     pick[s] = at % choices(s);
     at = n / (s + 2) + n * (s + 1);
   }
-  try(m, hw, pipeline_text(run, pick, n % NFORMAT), 1 + n % 4, t);
+  try(m, hw, pipeline_text(run, pick, n % 7), 1 + n % 4, 5, t);
 }
 
 /* *file: what is to be closed. */
@@ -195,7 +206,7 @@ run_model(nmb_run *run, const char *path, int number, bool full, tally *t)
       continue;
     NMB_TRY(nmb__machine_load(run, machine[m], &hw));
     if (full)
-      all_pipelines(run, &s, hw, t);
+      all_pipelines(run, &s, hw, m, t);
     else
       one_pipeline(run, &s, hw, t->run, t);
     nmb__machine_free(hw);
@@ -207,12 +218,14 @@ run_model(nmb_run *run, const char *path, int number, bool full, tally *t)
 /* Once wrong. */
 static const struct {
   const char *model, *machine;
-  int batch, format, pick[NSTAGE];
+  int batch, prompt, format, pick[NSTAGE];
 } mended[] = {
     /* rows of scores for some heads only, in prefill */
-    {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 6, {2, 1, 2, 4, 2}},
+    {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 5, 6, {2, 1, 2, 4, 2}},
     /* a norm over all heads of a value that has them apart */
-    {"bitnet", "npu-hbm-pim", 3, 0, {1, 1, 1, 4, 1}}};
+    {"bitnet", "npu-hbm-pim", 3, 5, 0, {1, 1, 1, 4, 1}},
+    /* as many units of scores as tokens */
+    {"openai_gpt", "hbm3-attacc-stack+group", 4, 4, 5, {3, 1, 1, 4, 0}}};
 
 static nmb_status
 run_mended(nmb_run *run, tally *t)
@@ -224,8 +237,8 @@ run_mended(nmb_run *run, tally *t)
     NMB_TRY(subject_open(
         run, nmb_format(run, TEST_DATA "/tiny/%s.json", mended[i].model), &s, &file));
     NMB_TRY(nmb__machine_load(run, mended[i].machine, &hw));
-    try(&s, hw,
-        pipeline_text(run, mended[i].pick, mended[i].format), mended[i].batch, t);
+    try(&s, hw, pipeline_text(run, mended[i].pick, mended[i].format), mended[i].batch,
+        mended[i].prompt, t);
     nmb__machine_free(hw);
   }
   return NMB_OK;
