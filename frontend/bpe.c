@@ -10,93 +10,31 @@
 #include "base/near.h"
 #include "frontend/token.h"
 
-/* tokenizer.ggml.pre -> the expression of the model's own tokenizer.json. */
 static const struct {
   const char *name, *expr;
 } words[] = {
-    {"gpt-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-              "\\s+(?!\\S)|\\s+"},
-    {"llama-bpe",
-     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {"qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-              " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {"gpt-4o", "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
-               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-               "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
-               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}|"
-               " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {"deepseek-llm", "[\\r\\n]"},
-    {"deepseek-llm", "\\s?\\p{L}+"},
-    {"deepseek-llm", "\\s?\\p{P}+"},
-    {"deepseek-llm", "\\s+$"},
-    {"deepseek-llm", "\\p{N}+"},
-    {"deepseek-coder", "[\\r\\n]"},
-    {"deepseek-coder", "\\s?\\p{L}+"},
-    {"deepseek-coder", "\\s?\\p{P}+"},
-    {"deepseek-coder", "[\\x{4e00}-\\x{9fa5}\\x{0800}-\\x{4e00}\\x{ac00}-\\x{d7ff}]+"},
-    {"deepseek-coder", "\\p{N}"},
-    {"deepseek-v3", "\\p{N}{1,3}"},
-    {"deepseek-v3", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{309f}\\x{30a0}-\\x{30ff}]+"},
-    {"deepseek-v3", "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
-                    "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
-                    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {"tekken", "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
-               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
-               "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
-               "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
-               "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-    {"falcon", "[\\p{P}\\$\\+<=>\\^~\\|`]+"},
-    {"falcon", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-               "\\s+(?!\\S)|\\s+"},
-    {"falcon", "[0-9][0-9][0-9]"},
-    {"bloom", " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{0964}\\x{06d4}\\x{060c})]+"},
-    {"starcoder", "\\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
-                  " ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"}};
-static const char *const alike[][2] = {{"", "gpt-2"},
-                                       {"default", "gpt-2"},
-                                       {"gpt2", "gpt-2"},
-                                       {"olmo", "gpt-2"},
-                                       {"mpt", "gpt-2"},
-                                       {"phi-2", "gpt-2"},
-                                       {"llama3", "llama-bpe"},
-                                       {"llama-v3", "llama-bpe"},
-                                       {"falcon3", "llama-bpe"},
-                                       {"smaug-bpe", "llama-bpe"},
-                                       {"dbrx", "llama-bpe"},
-                                       {"glm4", "llama-bpe"},
-                                       {"falcon-h1", "llama-bpe"},
-                                       {"pixtral", "llama-bpe"},
-                                       {"lfm2", "llama-bpe"},
-                                       {"chatglm-bpe", "llama-bpe"},
-                                       {"gpt-neox", "gpt-2"},
-                                       {"jais", "gpt-2"},
-                                       {"roberta-bpe", "gpt-2"},
-                                       {"exaone", "gpt-2"},
-                                       {"minerva-7b", "gpt-2"},
-                                       {"bloom", "bloom"},
-                                       {"gpt3-finnish", "bloom"},
-                                       {"megrez", "qwen2"},
-                                       {"hunyuan", "qwen2"},
-                                       {"exaone4", "llama-bpe"},
-                                       {"granite-docling", "starcoder"},
-                                       {"deepseek-r1", "deepseek-v3"},
-                                       {"qwen35", "qwen2"},
-                                       {"deepseek-r1-qwen", "qwen2"},
-                                       {"stablelm2", "qwen2"},
-                                       {"llama4", "gpt-4o"},
-                                       {"refact", "starcoder"},
-                                       {"command-r", "starcoder"},
-                                       {"smollm", "starcoder"},
-                                       {"codeshell", "starcoder"}};
+#define CUT(name, expr) {name, expr},
+#define PRE(pre, name, whole, begin)
+#include "frontend/pre.def"
+#undef CUT
+#undef PRE
+};
 
-bool
-nmb__bpe_alike(const char *pre, const char *name)
+static const nmb__bpe_pre pres[] = {
+#define CUT(name, expr)
+#define PRE(pre, name, whole, begin) {pre, name, whole, begin},
+#include "frontend/pre.def"
+#undef CUT
+#undef PRE
+};
+
+nmb__bpe_pre
+nmb__bpe_pre_of(const char *pre)
 {
-  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-    if (!strcmp(alike[i][0], pre) && !strcmp(alike[i][1], name))
-      return true;
-  return !strcmp(pre, name);
+  for (size_t i = 0; i < sizeof pres / sizeof *pres; i++)
+    if (!strcmp(pres[i].pre, pre))
+      return pres[i];
+  return (nmb__bpe_pre){pre, pre, false, false};
 }
 
 const char *
@@ -115,9 +53,7 @@ expressions(nmb_run *run, const nmb__vocab *v, const char **out, int *n)
   memcpy(out, v->expr, sizeof v->expr);
   if (v->nexpr || !pre)
     return NMB_OK;
-  for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-    if (!strcmp(alike[i][0], pre))
-      pre = alike[i][1];
+  pre = nmb__bpe_pre_of(pre).name;
   for (size_t i = 0; i < rows; i++) {
     names[i] = words[i].name;
     if (!strcmp(words[i].name, pre))

@@ -13,4 +13,4 @@ libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storag
   frontend/wnames.def frontend/wnames-mixed.def frontend/wnames-own.def frontend/wnames.c frontend/wmodel.h frontend/wmodel.c \
   frontend/infer.h frontend/infer.c
 libnmbench_la_SOURCES += frontend/ggufarch.h frontend/gguftensors.c frontend/ggufrope.c
-libnmbench_la_SOURCES += frontend/token.h frontend/vocab.c frontend/bpe.c frontend/tokjson.c
+libnmbench_la_SOURCES += frontend/token.h frontend/pre.def frontend/vocab.c frontend/vocab-gguf.c frontend/bpe.c frontend/tokjson.c

@@ -11,7 +11,8 @@ typedef enum nmb__vocab_kind {
   NMB__VOCAB_BPE,  /* merges by rank, over the bytes of words */
   NMB__VOCAB_CHARS,   /* merges by rank, over the characters of the whole text */
   NMB__VOCAB_UNIGRAM, /* the pieces whose scores add up to most */
-  NMB__VOCAB_BYTES    /* ids are bytes */
+  NMB__VOCAB_BYTES,   /* ids are bytes */
+  NMB__VOCAB_GREEDY   /* the longest piece at each place */
 } nmb__vocab_kind;
 
 enum {
@@ -37,6 +38,15 @@ typedef struct nmb__merge {
 
 enum { NMB__MOST_CUTS = 8 };
 
+/* Normal forms of Unicode. */
+typedef enum nmb__form {
+  NMB__FORM_AS_IS,
+  NMB__FORM_NFC,
+  NMB__FORM_NFD,
+  NMB__FORM_NFKC,
+  NMB__FORM_NFKD
+} nmb__form;
+
 typedef struct nmb__vocab {
   nmb__vocab_kind kind;
   int n;
@@ -52,7 +62,8 @@ typedef struct nmb__vocab {
   int nspecial;              /* tokens that are found in text before it is cut */
   int32_t *special;          /* the longest first */
   int32_t bos, eos, unknown; /* -1: none */
-  bool add_bos, add_space;
+  bool add_bos, add_eos, add_space;
+  nmb__form form; /* that text is brought into first */
 } nmb__vocab;
 
 /* path: (optional) a tokenizer.bin of llama2.c, a tokenizer.json, or a GGUF file; NULL: the vocabulary of
@@ -73,12 +84,18 @@ NMB_API void nmb__vocab_index(nmb_run *, nmb__vocab *);
 NMB_API void nmb__vocab_merge_add(nmb_run *, nmb__vocab *, const char *left, size_t l,
                                   const char *right, size_t r, int32_t rank);
 NMB_API void nmb__vocab_merges_sort(nmb__vocab *);
+NMB_API nmb_status nmb__vocab_gguf(nmb_run *, const nmb__wfile *, int64_t size,
+                                   nmb__vocab *);
 NMB_API nmb_status nmb__tokenizer_json(nmb_run *, const char *path, int64_t size,
                                        nmb__vocab *);
 /* The expression that GPT-2 cuts text by. */
 NMB_API const char *nmb__bpe_gpt2(void);
-/* Is the way of cutting called `pre` that called `name`? */
-NMB_API bool nmb__bpe_alike(const char *pre, const char *name);
+/* What a tokenizer.ggml.pre means: a row of pre.def, or itself. */
+typedef struct nmb__bpe_pre {
+  const char *pre, *name;
+  bool whole, begin;
+} nmb__bpe_pre;
+NMB_API nmb__bpe_pre nmb__bpe_pre_of(const char *pre);
 /* Merges ids[0, n) by rank; how many are left. */
 NMB_API int64_t nmb__bpe_merge(const nmb__vocab *, int32_t *ids, int64_t n);
 

@@ -53,12 +53,22 @@ each(reader *r, const json_t *j, const char *list, nmb_status (*f)(reader *, con
 static nmb_status
 normalizer(reader *r, const json_t *j)
 {
+  static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD"};
   const char *t = type_of(j);
   if (!strcmp(t, "Prepend"))
     r->v->add_space = true;
-  else if (strcmp(t, "Replace") && strcmp(t, "NFC") && strcmp(t, "NFKC") && strcmp(t, "Precompiled"))
-    return bad(r, nmb_format(r->run, "normalizer '%s'", t), "Prepend, Replace or NFC");
-  return NMB_OK; /* normal forms leave most text as it is */
+  else if (!strcmp(t, "Precompiled")) /* SentencePiece's nmt_nfkc is nearly this */
+    r->v->form = NMB__FORM_NFKC;
+  else if (strcmp(t, "Replace")) {
+    for (int i = 0; i < 4; i++)
+      if (!strcmp(t, forms[i])) {
+        r->v->form = (nmb__form)(NMB__FORM_NFC + i);
+        return NMB_OK;
+      }
+    return bad(r, nmb_format(r->run, "normalizer '%s'", t),
+               "Prepend, Replace, NFC, NFD, NFKC or NFKD");
+  }
+  return NMB_OK;
 }
 
 /* ------------------------------------------------------------- pre-tokenizers */

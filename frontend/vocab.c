@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "base/map.h"
 #include "base/path.h"
@@ -143,161 +144,6 @@ bin_read(nmb_run *run, const char *path, int64_t size, nmb__vocab *v)
   return NMB_OK;
 }
 
-/* ------------------------------------------------------------------- GGUF */
-/* U+2581 stands for a space. */
-nmb__piece_text
-nmb__vocab_spaced(nmb_run *run, const char *s, size_t n)
-{
-  char *out = NMB_NEW(run, char, n + 1);
-  size_t m = 0;
-  for (size_t i = 0; i < n; i++)
-    if (n - i >= 3 && !memcmp(s + i, "\xe2\x96\x81", 3)) {
-      out[m++] = ' ';
-      i += 2;
-    } else
-      out[m++] = s[i];
-  return (nmb__piece_text){out, m, 0, NMB__TOKEN_NORMAL};
-}
-
-/* The texts of a list; wfile.h has checked that they are in the file. */
-static nmb_status
-texts_read(nmb_run *run, const char *path, const nmb__meta *m, nmb__piece_text **out)
-{
-  const uint8_t *p = m->at;
-  if (m->kind != NMB__META_LIST || m->element != 8 || m->n > INT32_MAX)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, 0, 0}, "%s is no list of texts",
-                    m->key);
-  *out = NMB_NEW(run, nmb__piece_text, m->n + 1);
-  for (uint64_t i = 0; i < m->n; i++) {
-    const uint64_t n = nmb__le64(p);
-    (*out)[i] = (nmb__piece_text){(const char *)p + 8, (size_t)n, 0, NMB__TOKEN_NORMAL};
-    p += 8 + n;
-  }
-  return NMB_OK;
-}
-
-static int64_t
-meta_int(const nmb__wfile *w, const char *key, int64_t dflt)
-{
-  const nmb__meta *m = nmb__wfile_meta(w, key);
-  return m && (m->kind == NMB__META_INT || m->kind == NMB__META_BOOL) ? m->i : dflt;
-}
-
-static int32_t
-special(const nmb__wfile *w, const nmb__vocab *v, const char *key)
-{
-  const int64_t i = meta_int(w, key, -1);
-  return i >= 0 && i < v->n ? (int32_t)i : -1;
-}
-
-static int
-merge_order(const void *a, const void *b)
-{
-  const nmb__merge *x = a, *y = b;
-  if (x->left != y->left)
-    return x->left < y->left ? -1 : 1;
-  if (x->right != y->right)
-    return x->right < y->right ? -1 : 1;
-  return x->rank < y->rank ? -1 : x->rank > y->rank;
-}
-
-void
-nmb__vocab_merges_sort(nmb__vocab *v)
-{
-  if (v->nmerge)
-    qsort(v->merge, (size_t)v->nmerge, sizeof *v->merge, merge_order);
-}
-
-/* Those of unknown texts can never happen. */
-void
-nmb__vocab_merge_add(nmb_run *run, nmb__vocab *v, const char *left, size_t l,
-                     const char *right, size_t r, int32_t rank)
-{
-  char *both = NMB_NEW(run, char, l + r + 1);
-  memcpy(both, left, l);
-  memcpy(both + l, right, r);
-  nmb__piece_text t[3] = {{left, l, 0, 0}, {right, r, 0, 0}, {both, l + r, 0, 0}};
-  int32_t id[3];
-  for (int i = 0; i < 3; i++) {
-    if (v->kind != NMB__VOCAB_BPE)
-      t[i] = nmb__vocab_spaced(run, t[i].s, t[i].n);
-    id[i] = nmb__vocab_find(v, t[i].s, t[i].n);
-  }
-  if (id[0] >= 0 && id[1] >= 0 && id[2] >= 0)
-    v->merge[v->nmerge++] = (nmb__merge){id[0], id[1], rank, id[2]};
-}
-
-/* "left right" per merge. */
-static nmb_status
-merges_read(nmb_run *run, const nmb__wfile *w, nmb__vocab *v)
-{
-  const nmb__meta *m = nmb__wfile_meta(w, "tokenizer.ggml.merges");
-  nmb__piece_text *t;
-  if (!m)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){w->path, 0, 0},
-                    "no tokenizer.ggml.merges, which this vocabulary needs");
-  NMB_TRY(texts_read(run, w->path, m, &t));
-  v->merge = NMB_NEW(run, nmb__merge, m->n + 1);
-  for (uint64_t i = 0; i < m->n; i++) {
-    const char *space =
-        t[i].n ? memchr(t[i].s + 1, ' ', t[i].n - 1) : NULL; /* a part is not empty */
-    if (!space)
-      continue;
-    const size_t l = (size_t)(space - t[i].s);
-    nmb__vocab_merge_add(run, v, t[i].s, l, space + 1, t[i].n - l - 1, (int32_t)i);
-  }
-  nmb__vocab_merges_sort(v);
-  return NMB_OK;
-}
-
-static nmb_status
-pieces_read(nmb_run *run, const nmb__wfile *w, int64_t size, nmb__vocab *v)
-{
-  const nmb__meta *m = nmb__wfile_meta(w, "tokenizer.ggml.tokens"),
-                  *score = nmb__wfile_meta(w, "tokenizer.ggml.scores"),
-                  *type = nmb__wfile_meta(w, "tokenizer.ggml.token_type");
-  NMB_TRY(texts_read(run, w->path, m, &v->piece));
-  if (m->n > (uint64_t)size)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){w->path, 0, 0},
-                    "%" PRIu64 " tokens, but the embedding table has %" PRId64 " rows",
-                    m->n, size);
-  v->n = (int)m->n;
-  for (int i = 0; i < v->n; i++) {
-    if (v->kind == NMB__VOCAB_SPM)
-      v->piece[i] = nmb__vocab_spaced(run, v->piece[i].s, v->piece[i].n);
-    if (score && score->kind == NMB__META_LIST)
-      v->piece[i].score = (float)nmb__meta_number(score, (uint64_t)i);
-    if (type && type->kind == NMB__META_LIST)
-      v->piece[i].type = (int)nmb__meta_number(type, (uint64_t)i);
-  }
-  return NMB_OK;
-}
-
-static nmb_status
-gguf_read(nmb_run *run, const nmb__wfile *w, int64_t size, nmb__vocab *v)
-{
-  const char *model = nmb__meta_text(run, nmb__wfile_meta(w, "tokenizer.ggml.model"));
-  const bool spm = !strcmp(model, "llama");
-  if (!spm && strcmp(model, "gpt2"))
-    return nmb_fail(run, NMB_UNSUPPORTED, (nmb_loc){w->path, 0, 0},
-                    "tokenizer.ggml.model '%s' is not supported, expected llama or gpt2",
-                    model);
-  v->kind = spm ? NMB__VOCAB_SPM : NMB__VOCAB_BPE;
-  NMB_TRY(pieces_read(run, w, size, v));
-  nmb__vocab_index(run, v);
-  if (!spm)
-    NMB_TRY(merges_read(run, w, v));
-  v->pre = nmb__meta_text(run, nmb__wfile_meta(w, "tokenizer.ggml.pre"));
-  v->bos = special(w, v, "tokenizer.ggml.bos_token_id");
-  v->eos = special(w, v, "tokenizer.ggml.eos_token_id");
-  v->unknown = special(w, v, "tokenizer.ggml.unknown_token_id");
-  /* what llama.cpp (llama-vocab.cpp) takes for granted of these vocabularies */
-  v->whole = !spm && (nmb__bpe_alike(v->pre, "llama-bpe") || !strcmp(v->pre, "tekken"));
-  v->add_bos = meta_int(w, "tokenizer.ggml.add_bos_token", spm || v->whole) && v->bos >= 0;
-  v->add_space = meta_int(w, "tokenizer.ggml.add_space_prefix", spm) != 0;
-  return NMB_OK;
-}
-
 /* --------------------------------------------------------------------- open */
 static const char *
 beside(nmb_run *run, const char *path)
@@ -338,10 +184,10 @@ nmb__vocab_open(nmb_run *run, const nmb__wfile *w, const char *path, int64_t siz
   if (path && ends(path, ".gguf")) { /* its texts are used after it is closed: kept open */
     nmb__wfile *other;
     NMB_TRY(nmb__wfile_open(run, path, &other));
-    return gguf_read(run, other, size, v);
+    return nmb__vocab_gguf(run, other, size, v);
   }
   if (!path && nmb__wfile_meta(w, "tokenizer.ggml.tokens"))
-    return gguf_read(run, w, size, v);
+    return nmb__vocab_gguf(run, w, size, v);
   const char *file = path ? path : beside(run, w->path);
   if (!file)
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){w->path, 0, 0},
@@ -466,12 +312,55 @@ unigram(nmb_run *run, const nmb__vocab *v, const char *s, size_t len, int32_t *i
     character_add(v, s + at, cut[k] - at, ids, n);
 }
 
+static void
+greedy(const nmb__vocab *v, const char *s, size_t len, int32_t *ids, int64_t *n)
+{
+  size_t longest = 1;
+  for (int i = 0; i < v->n; i++)
+    longest = v->piece[i].n > longest ? v->piece[i].n : longest;
+  for (size_t i = 0, m; i < len; i += m) {
+    int32_t id = -1;
+    for (m = len - i < longest ? len - i : longest; m > 0 && id < 0; m -= id < 0)
+      id = nmb__vocab_find(v, s + i, m);
+    m += !m;
+    if (id >= 0 || v->unknown >= 0)
+      ids[(*n)++] = id >= 0 ? id : v->unknown;
+  }
+}
+
+/* The text in a normal form, and its length. */
+static nmb_status
+formed(nmb_run *run, nmb__form form, const char **text, size_t *len)
+{
+  static const int options[] = {
+      0, UTF8PROC_STABLE | UTF8PROC_COMPOSE, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+      UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+      UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
+  utf8proc_uint8_t *out = NULL;
+  const utf8proc_ssize_t n =
+      utf8proc_map((const utf8proc_uint8_t *)*text, (utf8proc_ssize_t)*len, &out,
+                   (utf8proc_option_t)options[form]);
+  if (n < 0)
+    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC, "the text is not UTF-8: %s",
+                    utf8proc_errmsg(n));
+  *text = nmb_format(run, "%.*s", (int)n, (const char *)out);
+  *len = (size_t)n;
+  free(out);
+  return NMB_OK;
+}
+
 /* Text without special tokens; begin: it is the first. */
 static nmb_status
 stretch_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t len, bool begin,
                int32_t *out, int64_t *n)
 {
   const int64_t first = *n;
+  if (v->form && len)
+    NMB_TRY(formed(run, v->form, &text, &len));
+  if (v->kind == NMB__VOCAB_GREEDY) {
+    greedy(v, text, len, out, n);
+    return NMB_OK;
+  }
   const bool space = v->add_space && len && begin;
   if (v->kind == NMB__VOCAB_BPE || v->kind == NMB__VOCAB_UNIGRAM) {
     const bool twice = v->kind == NMB__VOCAB_BPE && *text == ' ';
@@ -512,7 +401,8 @@ nmb_status
 nmb__vocab_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t len,
                   int32_t **ids, int64_t *n)
 {
-  int32_t *out = NMB_NEW(run, int32_t, len + 3);
+  /* a character of 3 bytes may have a form of 33 (U+FDFA) */
+  int32_t *out = NMB_NEW(run, int32_t, (v->form ? 11 : 1) * len + 4);
   *ids = out;
   *n = 0;
   if (v->add_bos)
@@ -532,7 +422,10 @@ nmb__vocab_encode(nmb_run *run, const nmb__vocab *v, const char *text, size_t le
     from = i + v->piece[id].n;
     i = from - 1;
   }
-  return stretch_encode(run, v, text + from, len - from, !from, out, n);
+  NMB_TRY(stretch_encode(run, v, text + from, len - from, !from, out, n));
+  if (v->add_eos)
+    out[(*n)++] = v->eos;
+  return NMB_OK;
 }
 
 /* -------------------------------------------------------------------- decode */

@@ -231,7 +231,7 @@ nmb__wmodel_text(nmb_run *run, const nmb__wmodel *m, const char *file,
   const char *text = nmb__read_file(run, file, &len);
   if (!text)
     return NMB_IO;
-  v->add_bos = false;
+  v->add_bos = v->add_eos = false;
   if (v->bos >= 0)
     *bos = v->bos;
   return nmb__vocab_encode(run, v, text, len, ids, n);

@@ -20,7 +20,7 @@ def value(v):
         return struct.pack('<II', 4, v)
     if isinstance(v, float):
         return struct.pack('<If', 6, v)
-    if isinstance(v, str):
+    if isinstance(v, (str, bytes)):
         return struct.pack('<I', 8) + text(v)
     first = value(v[0])
     return struct.pack('<I', 9) + first[:4] + struct.pack('<Q', len(v)) + b''.join(value(x)[4:] for x in v)
