@@ -772,6 +772,9 @@ resolve(builder *b)
   respell(b, NMB__F_ROUTER);
   a->family = b->c.family;
   NMB_TRY(nmb__need(b, NMB__F_HIDDEN));
+  if (!I(b, LAYERS)) /* as many as are listed */
+    I(b, LAYERS) = *S(b, MIX_PATTERN) ? (int64_t)strlen(S(b, MIX_PATTERN))
+                                      : (int64_t)json_array_size(J(b, LAYER_TYPES));
   NMB_TRY(nmb__need(b, NMB__F_LAYERS));
   NMB_TRY(nmb__need(b, NMB__F_VOCAB));
   a->hidden = I(b, HIDDEN);

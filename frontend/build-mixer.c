@@ -257,7 +257,7 @@ gated(maker *m, nmb_id y, nmb_id z)
 {
   const nmb__mixer *t = &m->l->mixer;
   const int64_t n = t->heads * t->dv;
-  const int64_t w = t->norm == NMB__MIXNORM_AFTER && t->norm_width ? t->norm_width : t->dv;
+  const int64_t w = !t->norm_shared && t->norm_width ? t->norm_width : t->dv;
   const bool rows = w < n && !t->norm_shared;
   const char *fn = t->gate_act ? "sigmoid" : "silu";
   if (t->norm == NMB__MIXNORM_BEFORE)
@@ -292,7 +292,9 @@ nmb__build_mixer(maker *m, nmb_id x)
   if (t->kind == NMB__MIX_SHORT)
     return short_conv(m, x);
   const int64_t n = t->heads * t->dv, H = m->a->hidden;
-  const nmb_id z = t->gate_rank ? low_rank(m, "z", x, t->gate_rank, t->heads, t->dv)
+  const bool groups = t->norm == NMB__MIXNORM_BEFORE && !t->norm_shared && t->norm_width < n;
+  const nmb_id z = groups ? project(m, "z", x, n / t->norm_width, t->norm_width, t->z_scale)
+                   : t->gate_rank ? low_rank(m, "z", x, t->gate_rank, t->heads, t->dv)
                                 : project(m, "z", x, t->heads, t->dv, t->z_scale);
   inputs s;
   switch (t->kind) {
@@ -306,7 +308,8 @@ nmb__build_mixer(maker *m, nmb_id x)
     const nmb_id d = weight(m, "mixer.d", NMB__W_NORM, 2, t->heads, 1, 0);
     const nmb_id skip =
         op2(m, NMB_OP_MUL, s.v, d, act3(m, "skip", m->T, t->heads, t->dv));
-    y = op2(m, NMB_OP_ADD, y, skip, act3(m, "y", m->T, t->heads, t->dv));
+    const int64_t w = groups ? t->norm_width : t->dv; /* a norm follows over these */
+    y = op2(m, NMB_OP_ADD, y, skip, act3(m, "y", m->T, n / w, w));
   }
   y = gated(m, y, z);
   const nmb_id o = linear(m, "mixer.o", NMB__W_MIXER, y, H, n, t->o_bias,

@@ -40,6 +40,7 @@ typedef enum pick_kind {
   PICK_TILED_COLS,  /* the same for columns */
   PICK_TILED_DECAY, /* as TILED, of what DECAY is of */
   PICK_DECAY,       /* all; the file has -exp of it */
+  PICK_EXPONENT,    /* all; it is -exp of what the file has */
   PICK_REST,        /* all; the file has 1 minus it */
   PICK_THIRD0,      /* a third of the rows */
   PICK_THIRD1,
@@ -223,6 +224,7 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_SLAB:
   case PICK_HEAD_SWAPPED:
   case PICK_REST:
+  case PICK_EXPONENT:
   case PICK_DECAY: return (pick){0, n, n, n, 0, 0};
   case PICK_THIRD0:
   case PICK_THIRD1:
@@ -388,6 +390,7 @@ static const char *const stems[] = {"model.",
                                     "llm.model.",
                                     "thinker.model.",
                                     "language_model.",
+                                    "rwkv.",
                                     ""};
 #define NSTEM (sizeof stems / sizeof *stems)
 
@@ -510,6 +513,8 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
     const bool decay = row->part == PICK_DECAY || row->part == PICK_TILED_DECAY;
     for (int64_t i = 0; decay && i < rows * (cols ? cols : 1); i++)
       to[i] = logf(-to[i]);
+    for (int64_t i = 0; row->part == PICK_EXPONENT && i < rows * (cols ? cols : 1); i++)
+      to[i] = -expf(to[i]);
     for (int64_t i = 0; row->part == PICK_REST && i < rows * (cols ? cols : 1); i++)
       to[i] = 1 - to[i];
     if (row->part == PICK_HEAD_SWAPPED)

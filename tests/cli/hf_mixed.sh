@@ -5,7 +5,7 @@
 . "${srcdir:-.}/tests/lib.sh"
 [ -n "${PYTHON3:=$(command -v /usr/bin/python3 || command -v python3)}" ] || skip "no python3"
 "$PYTHON3" -c 'import numpy' 2>/dev/null || skip "no numpy"
-for kind in moe latent; do
+for kind in moe latent state; do
   mkdir -p "$tmp/$kind"
   PYTHONDONTWRITEBYTECODE=1 "$PYTHON3" "$srcdir/tests/cli/hf_$kind.py" "$nmbench" "$tmp/$kind" || fail "$kind: logits differ"
 done
