@@ -172,7 +172,8 @@ mixers_read(reader *r)
   const char *letters = "";
   json_t *list = json_array();
   for (int64_t i = 0; i < layers; i++) {
-    const bool attn = of_layer(r, i, "attn_output.weight") != NULL;
+    const bool attn = of_layer(r, i, "attn_output.weight") &&
+                      !of_layer(r, i, "ssm_conv1d_q.weight");
     const bool mixes = of_layer(r, i, "ssm_out.weight") != NULL;
     json_array_append_new(list, json_integer(attn));
     letters = nmb_format(r->run, "%s%s", letters,
@@ -291,6 +292,54 @@ factors_read(reader *r)
   return NMB_OK;
 }
 
+/* Gemma 3n: of the first ten layers' gates the largest twentieth is left, where the file
+ * does not say how many standard deviations above the mean that is. */
+static nmb_status
+sparsity_read(reader *r)
+{
+  const nmb__meta *m = meta(r, "activation_sparsity_scale");
+  json_t *list = json_array();
+  for (int64_t i = 0; i < r->c.set[NMB__F_LAYERS].i; i++) {
+    double share = i < 10 ? 0.95 : 0;
+    if (m && m->kind == NMB__META_LIST && (uint64_t)i < m->n)
+      share = 0.5 * erfc(-nmb__meta_number(m, (uint64_t)i) * sqrt(0.5));
+    json_array_append_new(list, share > 0 ? json_real(share) : json_integer(0));
+  }
+  return set(r, NMB__F_SPARSITY, "activation_sparsity_scale", list);
+}
+
+/* Gemma 3n and 4: which of the parts that only some models of the family have are there. */
+static nmb_status
+gemma_read(reader *r)
+{
+  const nmb__wtensor *table = global(r, "per_layer_token_embd.weight"),
+                     *left = of_any(r, "laurel_l.weight");
+  const int64_t layers = r->c.set[NMB__F_LAYERS].i;
+  const bool routes = of_any(r, "ffn_gate_inp.scale") != NULL;
+  if (!is_arch(r, "gemma3n") && !is_arch(r, "gemma4"))
+    return NMB_OK;
+  if (rows_of(table))
+    NMB_TRY(set(r, NMB__F_PLE_ROWS, "per_layer_token_embd.weight",
+                json_integer(rows_of(table))));
+  if (is_arch(r, "gemma3n")) {
+    NMB_TRY(sparsity_read(r));
+    return rows_of(left)
+               ? set(r, NMB__F_LAUREL, "laurel_l.weight", json_integer(rows_of(left)))
+               : NMB_OK;
+  }
+  bool keys_only = false;
+  for (int64_t i = 0; i < layers; i++)
+    keys_only |= of_layer(r, i, "attn_k.weight") && !of_layer(r, i, "attn_v.weight");
+  NMB_TRY(set(r, NMB__F_K_EQ_V, "attn_v.weight", json_boolean(keys_only)));
+  NMB_TRY(set(r, NMB__F_MOE_BESIDE, "ffn_gate_inp.scale", json_boolean(routes)));
+  NMB_TRY(set(r, NMB__F_ROUTER_NORM, "ffn_gate_inp.scale", json_boolean(routes)));
+  NMB_TRY(set(r, NMB__F_LAYER_SCALAR, "layer_output_scale.weight",
+              json_boolean(of_any(r, "layer_output_scale.weight") != NULL)));
+  return meta(r, "rope.freq_base_swa")
+             ? NMB_OK
+             : real(r, NMB__F_THETA_WINDOW, "rope.freq_base", r->c.set[NMB__F_THETA].r);
+}
+
 /* What one architecture does unlike its family. */
 static nmb_status
 quirks_read(reader *r)
@@ -309,6 +358,10 @@ quirks_read(reader *r)
     NMB_TRY(set(r, NMB__F_MOE_AND_DENSE, "ffn_up.weight", json_true()));
   NMB_TRY(places_read(r));
   NMB_TRY(blocks_read(r));
+  if (is_arch(r, "kimi-linear")) /* the heads of attention */
+    NMB_TRY(set(r, NMB__F_MIX_HEADS, "attention.head_count",
+                json_integer(r->c.set[NMB__F_HEADS].i)));
+  NMB_TRY(gemma_read(r));
   return factors_read(r);
 }
 

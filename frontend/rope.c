@@ -146,7 +146,7 @@ factors_read(const scaling *s, const char *key, int64_t n, const double **out)
   for (int64_t i = 0; i < n; i++) {
     const json_t *x = json_array_get(v, (size_t)i);
     f[i] = json_number_value(x);
-    if (!json_is_number(x) || !(f[i] > 0 && f[i] <= 1e12))
+    if (!json_is_number(x) || !(f[i] > 0 && f[i] <= 1e36)) /* GGUF writes 1e30 for no rotation */
       return bad(s, nmb_format(s->b->run, "%s.%ld", key, (long)i), x,
                  "a number above 0");
   }

@@ -51,6 +51,8 @@ family_of(const reader *r)
 {
   if (has(r, "blocks.0.att.r_k"))
     return "rwkv7";
+  if (has(r, "blocks.0.att.time_maa_x"))
+    return "rwkv6";
   return has(r, "blocks.0.att.time_first") && !has(r, "blocks.0.att.ln_x.weight")
              ? "rwkv4"
              : NULL;
@@ -68,8 +70,8 @@ header_read(reader *r)
   const char *family = family_of(r);
   if (!family)
     return nmb_fail(r->run, NMB_UNSUPPORTED, (nmb_loc){r->w->path, 0, 0},
-                    "the tensors are not those of RWKV-4 or RWKV-7, which alone have a "
-                    "graph");
+                    "the tensors are not those of RWKV-4, RWKV-6 or RWKV-7, which alone "
+                    "have a graph");
   NMB_TRY(nmb__config_begin(r->run, r->w->path, family, &r->c));
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const nmb__meta *m = nmb__wfile_meta(r->w, keys[i].key);
@@ -83,6 +85,11 @@ header_read(reader *r)
     NMB_TRY(set_width(r, NMB__F_MIX_GATE_RANK, "blocks.0.att.g1", 1));
     if (r->c.set[NMB__F_LAYERS].i > 1)
       NMB_TRY(set_width(r, NMB__F_MIX_V_RANK, "blocks.1.att.v1", 1));
+  }
+  if (has(r, "blocks.0.att.time_maa_x")) {
+    NMB_TRY(set_width(r, NMB__F_MIX_HEAD_DIM, "blocks.0.att.time_faaaa", 1));
+    NMB_TRY(set_width(r, NMB__F_MIX_RANK, "blocks.0.att.time_decay_w1", 1));
+    NMB_TRY(set_width(r, NMB__F_MIX_A_RANK, "blocks.0.att.time_maa_w2", 0));
   }
   nmb__config_end(r->run, &r->c);
   return NMB_OK;

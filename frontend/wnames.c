@@ -39,6 +39,9 @@ typedef enum pick_kind {
   PICK_TILED_V,     /* the same, behind queries and keys */
   PICK_TILED_COLS,  /* the same for columns */
   PICK_TILED_DECAY, /* as TILED, of what DECAY is of */
+  PICK_STREAM,      /* of the streams behind the first, by the number in the weight's name */
+  PICK_LAYER_ROWS,  /* of as many for each layer */
+  PICK_LAYER_COLS,  /* all; columns of as many for each layer */
   PICK_DECAY,       /* all; the file has -exp of it */
   PICK_EXPONENT,    /* all; it is -exp of what the file has */
   PICK_REST,        /* all; the file has 1 minus it */
@@ -197,10 +200,19 @@ mixer_pick(const wanted *q, const nmb__mixer *t, pick_kind kind, int64_t n)
   }
 }
 
+/* embed.stream2 -> 2 */
+static int64_t
+stream_of(const wanted *q)
+{
+  const char *s = q->weight + strcspn(q->weight, "0123456789");
+  return *s ? *s - '0' : 1;
+}
+
 static pick
 pick_of(const wanted *q, pick_kind kind, int64_t n)
 {
   const nmb__layer *l = q->layer >= 0 ? &q->m->arch->layer[q->layer] : NULL;
+  const nmb__layer *l0 = &q->m->arch->layer[0];
   const nmb__attn none = {.heads = 1, .kv_heads = 1}, *t = l && l->attn.heads ? &l->attn : &none;
   const int64_t hq = t->heads * t->dk, hk = t->kv_heads * t->dk, hv = t->kv_heads * t->dv;
   const int64_t g = t->heads / t->kv_heads, group = (g + 1) * t->dk + t->dv;
@@ -220,6 +232,9 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent, 0, 0};
   case PICK_HEAD_FIRST: return (pick){0, t->dk, 2 * t->dk, 2 * n, 0, 0};
   case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n, 0, 0};
+  case PICK_STREAM: return (pick){(stream_of(q) - 1) * n, n, n, (l0->altup - 1) * n, 0, 0};
+  case PICK_LAYER_ROWS: return (pick){q->layer * n, n, n, q->m->arch->nlayer * n, 0, 0};
+  case PICK_LAYER_COLS:
   case PICK_ALL:
   case PICK_SLAB:
   case PICK_HEAD_SWAPPED:
@@ -304,7 +319,9 @@ fits(const wanted *q, const name_row *row, const nmb__source *s, int64_t *slabs,
     return false;
   if (!*cols)
     return s->count == *slabs * p->total;
-  return c == (turned ? p->total : *cols) && s->count == *slabs * p->total * *cols;
+  const int64_t wide = row->part == PICK_LAYER_COLS ? q->m->arch->nlayer : 1;
+  return c == (turned ? p->total : *cols * wide) &&
+         s->count == *slabs * p->total * *cols * wide;
 }
 
 /* ----------------------------------------------------------------- reading */
@@ -336,6 +353,19 @@ matrix_read(const nmb__source *s, int64_t slabs, const pick *p, int64_t rows,
   for (int64_t k = 0; k < slabs; k++)
     for (int64_t r = 0; r < rows; r++)
       nmb__source_row(s, k * p->total + row_at(p, r), out + (k * rows + r) * cols);
+}
+
+/* Columns of the layer at hand. */
+static void
+columns_read(const nmb__source *s, int64_t layer, int64_t rows, int64_t cols, float *out)
+{
+  const int64_t c = s->dim[s->rank - 1];
+  float *row = nmb__xrealloc(NULL, (size_t)c, sizeof *row);
+  for (int64_t r = 0; r < rows; r++) {
+    nmb__source_row(s, r, row);
+    memcpy(out + r * cols, row + layer * cols, (size_t)cols * sizeof *row);
+  }
+  free(row);
 }
 
 static void
@@ -501,7 +531,9 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
     if (!to)
       continue;
     nmb__source_ready(s);
-    if (!cols)
+    if (row->part == PICK_LAYER_COLS)
+      columns_read(s, q->layer, rows, cols, to);
+    else if (!cols)
       vector_read(s, slabs, &p, rows, to);
     else if (is_turned(row, s))
       turned_read(s, slabs, &p, rows, cols, to);

@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 
-from tiny_gguf import Model, write, write_parts
+from tiny_gemma import Gemma, Streams
+from tiny_gguf import Model, write, write_parts, write_rwkv
 
 TOKENS = [3, 17, 42, 9, 60, 3, 25, 11, 33, 50, 7, 29]
 H, V, FF, CONTEXT = 32, 64, 48, 64
@@ -378,9 +379,9 @@ def grok_2():
     """A network beside the experts."""
     k, t, o = plain('grok', attn=dict(kv=2), norms=('attn_norm', 'attn_output_norm', 'ffn_norm', 'post_ffw_norm'), moe={},
                     k=dict(expert_feed_forward_length=16, embedding_scale=90.5, logit_scale=0.25, attn_logit_softcapping=30.0,
-                           router_logit_softcapping=30.0, attention__output_scale=0.125, final_logit_softcapping=50.0),
+                           router_logit_softcapping=2.0, attention__output_scale=0.125, final_logit_softcapping=50.0),
                     o=dict(place='sandwich', embed=90.5, logits=0.25, cap=30, logit_cap=50, act='gelu-tanh', renorm=False, scale=0.125,
-                           beside=True, router_cap=30))
+                           beside=True, router_cap=2))
     m = Maker(31)
     for _, b in m.layers():
         m.network(b)
@@ -805,6 +806,40 @@ CASES['qwen35moe'] = lambda: qwen_delta('qwen35moe', True)
 
 
 @case
+def kimi_linear():
+    k, t, o = latent(False, 0, True, arch='kimi-linear')
+    m = Maker(50, 3)
+    for _, b in list(m.layers())[:2]:
+        for c in 'qkv':
+            m.lin(b + 'attn_' + c, 4 * 8, H)
+            m.w(b + 'ssm_conv1d_' + c, 4 * 8, 1, 4, size=0.5)
+        for name, n, width in (('f_a', 8, H), ('f_b', 32, 8), ('beta', 4, H), ('g_a', 8, H), ('g_b', 32, 8)):
+            m.lin(b + 'ssm_' + name, n, width)
+        m.t[b + 'ssm_a'] = -np.exp(m.r.standard_normal((4, 1)) * 0.5).astype(np.float32)
+        m.w(b + 'ssm_dt', 32, size=0.3, end='.bias')
+        m.norm(b + 'ssm_norm', 8)
+        m.lin(b + 'attn_output', H, 32)
+    mixed = {n: v for n, v in t.items() if n.startswith('blk.2.') or '.attn_' not in n or 'attn_norm' in n}
+    mixed.update({n: v for n, v in m.t.items() if n.startswith('blk')})
+    for n in [n for n in k if 'group' in n]:
+        del k[n]
+    k.update({'kimi-linear.attention.head_count_kv': [0, 0, 4], 'kimi-linear.ssm.conv_kernel': 4, 'kimi-linear.kda.head_dim': 8,
+              'kimi-linear.attention.key_length_mla': 12, 'kimi-linear.attention.value_length_mla': 6})
+    return k, mixed, dict(o, rope=None, groups=0)
+
+
+@case
+def arctic():
+    k, t, o = plain('arctic', 'adjacent', ffn=dict(ff=H), k=dict(expert_count=6, expert_used_count=2))
+    m = Maker(51)
+    for _, b in m.layers():
+        m.experts(b, ff=FF)
+        m.norm(b + 'ffn_norm_exps')
+    t.update({n: v for n, v in m.t.items() if 'blk' in n})
+    return k, t, o
+
+
+@case
 def lfm2moe():
     m = Maker(18, 4)
     for i, b in m.layers():
@@ -894,6 +929,120 @@ def rwkv6():
             dict(layers=3, norm='layer', head=8, rescale=2))
 
 
+def rwkv6_bin():
+    """rwkv.cpp's form: names of the model's own code, no keys."""
+    k, t, o = CASES['rwkv6']()
+    own = {'token_embd': 'emb', 'output_norm': 'ln_out', 'output': 'head', 'token_embd_norm': 'blocks.0.ln0'}
+    part = {'attn_norm': 'ln1', 'attn_norm_2': 'ln2', 'time_mix_ln': 'att.ln_x', 'time_mix_lerp_x': 'att.time_maa_x',
+            'time_mix_w1': 'att.time_maa_w1', 'time_mix_w2': 'att.time_maa_w2', 'time_mix_decay': 'att.time_decay',
+            'time_mix_decay_w1': 'att.time_decay_w1', 'time_mix_decay_w2': 'att.time_decay_w2', 'time_mix_first': 'att.time_faaaa',
+            'channel_mix_lerp_k': 'ffn.time_maa_k', 'channel_mix_lerp_r': 'ffn.time_maa_r'}
+    part.update({'time_mix_' + n: 'att.' + n for n in ('receptance', 'key', 'value', 'gate', 'output')})
+    part.update({'channel_mix_' + n: 'ffn.' + n for n in ('receptance', 'key', 'value')})
+    out = {}
+    for name, a in t.items():
+        blk, end = name.split('.')[:2], name.rsplit('.', 1)[1]
+        if blk[0] != 'blk':
+            out[f"{own[name.rsplit('.', 1)[0]]}.{end}"] = a
+            continue
+        b, n = f'blocks.{blk[1]}.', name.split('.')[2]
+        if n == 'time_mix_lerp_fused':
+            out.update({b + 'att.time_maa_' + c: v.reshape(-1) for c, v in zip('wkvrg', a)})
+        elif '.time_' in '.' + part[n].split('.', 1)[-1]:
+            out[b + part[n]] = a[..., None] if n == 'time_mix_first' else a if n.endswith(('w1', 'w2')) else a.reshape(-1)
+        else:
+            out[b + part[n] + '.' + end] = a
+    return None, out, dict(o, all=t, rescale=100, eps=1e-5)
+
+
+CASES['rwkv6-bin'] = rwkv6_bin
+
+
+# ------------------------------------------------------------------- Gemma 3n and 4
+def gemma_layers(m, kinds, shared, kv, dk, dk_global, keys_only=False):
+    for i, b in m.layers():
+        local = kinds[i]
+        d = dk if local else dk_global
+        m.norms(b, ('attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'))
+        m.lin(b + 'attn_q', 4 * d, H)
+        m.norm(b + 'attn_q_norm', d)
+        if i < m.L - shared:
+            m.lin(b + 'attn_k', kv[i] * d, H)
+            m.norm(b + 'attn_k_norm', d)
+            if local or not keys_only:
+                m.lin(b + 'attn_v', kv[i] * d, H)
+        m.lin(b + 'attn_output', H, 4 * d)
+
+
+def gemma_own(m, n):
+    m.w('per_layer_token_embd', V, m.L * n, size=1)
+    m.lin('per_layer_model_proj', m.L * n, H)
+    m.norm('per_layer_proj_norm', n)
+    for _, b in m.layers():
+        m.lin(b + 'inp_gate', n, H)
+        m.lin(b + 'proj', H, n)
+        m.norm(b + 'post_norm')
+
+
+def gemma4(ple, moe, shared):
+    kinds, kv = [True, False, True, True, False, False][:6], [2, 1, 2, 2, 1, 1]
+    m, ff = Maker(40, 6), [48, 48, 48, 48, 96, 96]
+    gemma_layers(m, kinds, shared, kv, 8, 16, keys_only=moe)
+    for i, b in m.layers():
+        m.network(b, ff=ff[i])
+        m.w(b + 'layer_output_scale', 1, size=0.1, at=1)
+        if moe:
+            m.experts(b, ff=16)
+            m.norms(b, ('post_ffw_norm_1', 'post_ffw_norm_2', 'pre_ffw_norm_2'))
+            m.w(b + 'ffn_gate_inp', H, size=0.3, end='.scale', at=1)
+            m.w(b + 'ffn_down_exps', 6, size=0.3, end='.scale', at=1)
+    if ple:
+        gemma_own(m, ple)
+    m.end(False)
+    freqs = np.array([1, 1, 1, 1e30, 1e30, 1e30, 1e30, 1e30], np.float32)
+    m.t['rope_freqs.weight'] = freqs
+    k = keys('gemma4', **RMS, block_count=6, attention__head_count_kv=kv, feed_forward_length=ff, attention__key_length=16,
+             attention__value_length=16, attention__key_length_swa=8, attention__value_length_swa=8, rope__dimension_count=16,
+             rope__dimension_count_swa=8, rope__freq_base=1e6, rope__freq_base_swa=1e4, attention__sliding_window=4,
+             attention__sliding_window_pattern=kinds, attention__shared_kv_layers=shared, final_logit_softcapping=30.0,
+             embedding_length_per_layer_input=ple)
+    if moe:
+        k.update({'gemma4.expert_count': 6, 'gemma4.expert_used_count': 2, 'gemma4.expert_feed_forward_length': 16})
+    return k, m.t, dict(model=Gemma, layers=6, dk=8, dk_global=16, shared=shared, ple=ple, act='gelu-tanh', window=4,
+                        is_window=lambda i: kinds[i], theta=1e6, theta_window=1e4, freqs=freqs, logit_cap=30)
+
+
+CASES['gemma4'] = lambda: gemma4(0, False, 0)
+CASES['gemma4-moe'] = lambda: gemma4(0, True, 0)
+CASES['gemma4-small'] = lambda: gemma4(8, False, 2)
+
+
+@case
+def gemma3n():
+    kinds = [True, False, True, False, True, False]
+    m = Maker(41, 6)
+    gemma_layers(m, kinds, 2, [2] * 6, 8, 8)
+    gemma_own(m, 8)
+    m.w('altup_proj', 3, H, H)
+    m.w('altup_unembd_proj', 3, H, H)
+    for _, b in m.layers():
+        m.network(b)
+        m.norm(b + 'altup_router_norm')
+        m.lin(b + 'altup_router', 4, H)
+        m.lin(b + 'altup_predict_coef', 16, 4)
+        m.lin(b + 'altup_correct_coef', 4, 4)
+        m.w(b + 'altup_correct_scale', H, size=0.2, at=1)
+        m.lin(b + 'laurel_l', 8, H)
+        m.lin(b + 'laurel_r', H, 8)
+        m.norm(b + 'laurel_post_norm')
+    m.end(False)
+    return (keys('gemma3n', **RMS, block_count=6, attention__key_length=8, attention__value_length=8, rope__freq_base=1e6,
+                 attention__sliding_window=4, attention__sliding_window_pattern=kinds, attention__shared_kv_layers=2,
+                 embedding_length_per_layer_input=8, altup__num_inputs=4, altup__active_idx=0), m.t,
+            dict(model=Streams, layers=6, dk=8, dk_global=8, shared=2, ple=8, act='gelu-tanh', window=4,
+                 is_window=lambda i: kinds[i], theta=1e6, theta_window=1e4, logit_cap=30, ddof=0))
+
+
 # --------------------------------------------------------------------------- whole
 def main():
     nmbench, folder = sys.argv[1:3]
@@ -902,11 +1051,14 @@ def main():
     for name in names:
         k, t, o = CASES[name]()
         path, version, parts, part = f'{folder}/{name}.gguf', o.pop('version', 3), o.pop('parts', 0), o.pop('part', 1)
-        if parts:
+        if k is None:
+            path = f'{folder}/{name}.bin'
+            write_rwkv(path, t)
+        elif parts:
             path = write_parts(f'{folder}/{name}', k, t, parts).replace('-00001', f'-{part:05}')
         else:
             write(path, k, t, version)
-        want = Model(o.pop('all', t), eps=1e-3, **o).run(TOKENS)
+        want = o.pop('model', Model)(o.pop('all', t), **{'eps': 1e-3, **o}).run(TOKENS)
         p = subprocess.run([nmbench, 'logits', path, '--tokens', ','.join(map(str, TOKENS)), '--json'], capture_output=True, text=True)
         if p.returncode:
             print(f'FAIL {name}: {p.stderr.strip()}')

@@ -54,6 +54,17 @@ def write(path, keys, tensors, version=3):
         f.write(head + bytes(-len(head) % align) + b''.join(data))
 
 
+def write_rwkv(path, tensors):
+    """rwkv.cpp's .bin, after its FILE_FORMAT.md."""
+    emb = tensors['emb.weight']
+    layers = sum(n.endswith('.ln1.weight') for n in tensors)
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<6I', 0x67676d66, 101, *emb.shape, layers, 0))
+        for name, t in tensors.items():
+            f.write(struct.pack(f'<{3 + t.ndim}I', t.ndim, len(name), 0, *t.shape[::-1]) + name.encode() +
+                    np.ascontiguousarray(t, '<f4').tobytes())
+
+
 # ---------------------------------------------------------------- arithmetic
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
@@ -92,6 +103,8 @@ class Model:
         self.t = {k: v.astype(np.float64) for k, v in tensors.items()}
         for name, f in [(k, v) for k, v in self.t.items() if k.endswith('.scale')]:
             w = name[:-6] + '.weight'
+            if f.size > 1 and self.t[w].ndim < 3:
+                continue  # Gemma 4's router
             self.t[w] = self.t[w] * f.reshape(-1, *[1] * (self.t[w].ndim - 1))
         self.o = dict(norm='rms', eps=1e-5, place='pre', rope='half', rot=None, theta=1e4, theta_window=None,
                       window=0, is_window=lambda i: True, rope_on=lambda i: True, scale=None, cap=0, logit_cap=0,
@@ -447,7 +460,27 @@ class Model:
         y = self.norm(np.array(out), b + 'ssm_norm', 'rms').reshape(T, -1)
         return self.lin(y * ACT['silu'](z), b + 'ssm_out')
 
+    def kda(self, x, b):
+        """Kimi Delta Attention (arXiv:2510.26692): a decay for each component of a key."""
+        t, T = self.t, len(x)
+        q, k, v = (ACT['silu'](self.conv(self.lin(x, b + 'attn_' + c), t[b + f'ssm_conv1d_{c}.weight'].reshape(-1, 4), 0)) for c in 'qkv')
+        n = t[b + 'ssm_a'].size
+        step = softplus(self.lin(self.lin(x, b + 'ssm_f_a'), b + 'ssm_f_b') + t[b + 'ssm_dt.bias'])
+        q, k, v, step = (y.reshape(T, n, -1) for y in (q, k, v, step))
+        decay = np.exp(t[b + 'ssm_a'].reshape(-1, 1) * step)
+        q, k = (y / np.sqrt((y * y).sum(-1, keepdims=True)) for y in (q, k))
+        beta, d = sigmoid(self.lin(x, b + 'ssm_beta')), q.shape[-1]
+        S, out = np.zeros((n, d, d)), []
+        for i in range(T):
+            S = S * decay[i][:, None]
+            S = S + (beta[i][:, None] * (v[i] - np.einsum('hvk,hk->hv', S, k[i])))[..., None] * k[i][:, None]
+            out.append(np.einsum('hvk,hk->hv', S, q[i]) * d**-0.5)
+        g = sigmoid(self.lin(self.lin(x, b + 'ssm_g_a'), b + 'ssm_g_b'))
+        return self.lin(self.norm(np.array(out), b + 'ssm_norm').reshape(T, -1) * g, b + 'attn_output')
+
     def mixing(self, x, b, i):
+        if self.has(b + 'ssm_f_a'):
+            return self.kda(x, b)
         if self.has(b + 'ssm_in') and self.has(b + 'attn_q'):
             return self.mamba2(x, b) + self.attention(x, b, i)
         if self.o['mix_heads'] and self.has(b + 'ssm_out'):
@@ -489,6 +522,9 @@ class Model:
             h = h + self.mixing(x, b, i) if self.has(b + 'attn_q') else h
             return h + self.feed(self.norm(h, b + 'ffn_norm'), b) if self.has(b + 'ffn_up') else h
         y = self.mixing(x, b, i)
+        if self.has(b + 'ffn_norm_exps'):  # Arctic: experts read the layer's input
+            r = h + y
+            return r + self.network(self.norm(r, b + 'ffn_norm'), b) + self.experts(self.norm(h, b + 'ffn_norm_exps'), b)
         if o['place'] == 'sandwich':
             y = self.norm(y, b + ('post_attention_norm' if self.has(b + 'post_attention_norm') else 'attn_output_norm'))
         h = h + r * y
