@@ -43,6 +43,9 @@ typedef enum pick_kind {
   PICK_LAYER_ROWS,  /* of as many for each layer */
   PICK_LAYER_COLS,  /* all; columns of as many for each layer */
   PICK_DECAY,       /* all; the file has -exp of it */
+  PICK_HYPER_PRE, /* of what mixes streams: into a part, out of it, and among themselves */
+  PICK_HYPER_POST,
+  PICK_HYPER_COMB,
   PICK_EXPONENT,    /* all; it is -exp of what the file has */
   PICK_REST,        /* all; the file has 1 minus it */
   PICK_THIRD0,      /* a third of the rows */
@@ -232,6 +235,10 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_LATENT_V: return (pick){t->d_nope, t->dv, latent, t->heads * latent, 0, 0};
   case PICK_HEAD_FIRST: return (pick){0, t->dk, 2 * t->dk, 2 * n, 0, 0};
   case PICK_HEAD_SECOND: return (pick){t->dk, t->dk, 2 * t->dk, 2 * n, 0, 0};
+  case PICK_HYPER_PRE: return (pick){0, n, n, (2 + n) * n, 0, 0};
+  case PICK_HYPER_POST: return (pick){n, n, n, (2 + n) * n, 0, 0};
+  case PICK_HYPER_COMB: /* n is the square of the number of streams */
+    return (pick){l ? 2 * l->hyper : 0, n, n, n + (l ? 2 * l->hyper : 0), 0, 0};
   case PICK_STREAM: return (pick){(stream_of(q) - 1) * n, n, n, (l0->altup - 1) * n, 0, 0};
   case PICK_LAYER_ROWS: return (pick){q->layer * n, n, n, q->m->arch->nlayer * n, 0, 0};
   case PICK_LAYER_COLS:

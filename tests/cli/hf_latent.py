@@ -202,6 +202,114 @@ def minicpm3(w):
                          rms_norm_eps=1e-5, rope_scaling=s, scale_emb=12, dim_model_base=16, scale_depth=1.4), False), y
 
 
+# ---------------------------------------------------------------- DeepSeek-V4
+def v4_turn(x, f, size=1.0, back=False):
+    """x [T, heads, d]: the last 2 * len(f) components, by pairs."""
+    n = 2 * len(f)
+    return np.concatenate([x[..., :-n], rotate(x[..., -n:], -f if back else f, size, True)], -1)
+
+
+def v4_pools(w, x, b, every, d, f, overlap, size=1.0):
+    """Rows that stand for `every` positions each."""
+    n = 2 * d if overlap else d
+    kv, gate = w.lin(x, f'{b}.wkv', n), w.lin(x, f'{b}.wgate', n)
+    P = T // every
+    kv, gate = (a[:P * every].reshape(P, every, n) for a in (kv, gate))
+    gate = gate + w(f'{b}.ape', every, n, size=0.5)
+    if overlap:
+        before = np.concatenate([np.zeros((1, every, d)), kv[:-1, :, :d]]), np.concatenate(
+            [np.full((1, every, d), -np.inf), gate[:-1, :, :d]])
+        kv = np.concatenate([before[0], kv[..., d:]], 1)
+        gate = np.concatenate([before[1], gate[..., d:]], 1)
+    p = np.exp(gate - gate.max(1, keepdims=True))
+    rows = w.rms((kv * p / p.sum(1, keepdims=True)).sum(1), f'{b}.norm', 1e-6)
+    wide = np.zeros((P * every, 1, d))
+    wide[::every, 0] = rows
+    return v4_turn(wide, f, size)[::every, 0]
+
+
+def v4_attention(w, x, b, every, main, far, size, n=4, d=16, window=5):
+    b += '.attn'
+    f, size = (far, size) if every else (main, 1.0)
+    c = w.rms(w.lin(x, f'{b}.wq_a', 10), f'{b}.q_norm', 1e-6)
+    q = v4_turn(rms(heads(w.lin(c, f'{b}.wq_b', n * d), d), 1e-6), f, size)
+    kv = v4_turn(w.rms(w.lin(x, f'{b}.wkv', d), f'{b}.kv_norm', 1e-6)[:, None], f, size)[:, 0]
+    mask = causal(T, window)
+    if every:
+        rows = v4_pools(w, x, f'{b}.compressor', every, d, f, every == 4, size)
+        P = len(rows)
+        seen = np.arange(P)[None] < (np.arange(T)[:, None] + 1) // every
+        if every == 4:
+            keys = v4_pools(w, x, f'{b}.indexer.compressor', every, 8, f, True, size)
+            iq = v4_turn(heads(w.lin(c, f'{b}.indexer.wq_b', 16), 8), f, size)
+            s = np.maximum(np.einsum('thd,pd->thp', iq, keys), 0) * 8**-0.5
+            s = np.einsum('thp,th->tp', s, w.lin(x, f'{b}.indexer.weights_proj', 2)) * 2**-0.5
+            j = top(np.where(seen, s, -np.inf), 1)
+            seen = seen & (spread(j, np.ones(j.shape), P) > 0)
+        kv, mask = np.concatenate([kv, rows]), np.concatenate([mask, np.where(seen, 0, -np.inf)], 1)
+    s = np.einsum('thd,sd->hts', q, kv) * d**-0.5 + mask
+    s = np.concatenate([s, w(f'{b}.attn_sink', n)[:, None, None].repeat(T, 1)], -1)
+    y = v4_turn(np.einsum('hts,sd->thd', softmax(s)[..., :-1], kv), f, size, True).reshape(T, 2, 2 * d)
+    o = w(f'{b}.wo_a.weight', 12, 2 * d).reshape(2, 6, 2 * d)
+    return w.lin(np.einsum('tgn,grn->tgr', y, o).reshape(T, 12), f'{b}.wo_b', H)
+
+
+def v4_streams(w, h, name, part):
+    """Manifold-constrained hyper-connections around a part; h [T, streams, H]."""
+    n = h.shape[1]
+    x = rms(h.reshape(T, -1), 1e-6) @ w(f'{name}_fn', (2 + n) * n, n * H).T
+    base, scale = w(f'{name}_base', (2 + n) * n, size=0.5), w(f'{name}_scale', 3, size=0.3, around=1)
+    a = sigmoid(x[:, :n] * scale[0] + base[:n]) + 1e-6
+    z = 2 * sigmoid(x[:, n:2 * n] * scale[1] + base[n:2 * n])
+    m = softmax((x[:, 2 * n:] * scale[2] + base[2 * n:]).reshape(T, n, n)) + 1e-6
+    m = m / (m.sum(-2, keepdims=True) + 1e-6)
+    for _ in range(19):
+        m = m / (m.sum(-1, keepdims=True) + 1e-6)
+        m = m / (m.sum(-2, keepdims=True) + 1e-6)
+    y = part((a[..., None] * h).sum(1))
+    return z[..., None] * y[:, None] + np.einsum('tij,tih->tjh', m, h)
+
+
+@case
+def deepseek_v4(w):
+    ratios, limit, n = [0, 4, 3, 0], 1.0, 2
+    main, (far, _) = freqs(4, 1e4), frequencies(4, 160000, dict(YARN, factor=16))
+    table = np.random.default_rng(5).permuted(np.tile(np.arange(6), (VOCAB, 1)), axis=1)[:, :3]
+
+    def net(x, name):
+        g, u = np.minimum(w.lin(x, f'{name}.w1', WIDE), limit), np.clip(w.lin(x, f'{name}.w3', WIDE), -limit, limit)
+        return w.lin(ACT['silu'](g) * u, f'{name}.w2', H)
+
+    def network(x, b, i):
+        b += '.ffn'
+        s = np.sqrt(np.log1p(np.exp(w.lin(x, f'{b}.gate', 6))))
+        if i == 0:
+            w.raw(f'{b}.gate.tid2eid', 'I64', table.astype('<i8'))
+            j = table[TOKENS]
+        else:
+            j = top(s + w(f'{b}.gate.bias', 6, size=0.3), 3)
+        g = take(s, j)
+        y = mix(x, spread(j, 1.5 * g / g.sum(-1, keepdims=True), 6), lambda e, x: net(x, f'{b}.experts.{e}'))
+        return y + net(x, f'{b}.shared_experts')
+    h = w.embed('embed', TOKENS, H, size=1.0)[:, None].repeat(n, 1)
+    for i, every in enumerate(ratios):
+        b = f'layers.{i}'
+        h = v4_streams(w, h, f'{b}.hc_attn', lambda x: v4_attention(w, w.rms(x, f'{b}.attn_norm', 1e-6), b, every, main, far, 1.0))
+        h = v4_streams(w, h, f'{b}.hc_ffn', lambda x: network(w.rms(x, f'{b}.ffn_norm', 1e-6), b, i))
+    a = sigmoid(rms(h.reshape(T, -1), 1e-6) @ w('hc_head_fn', n, n * H).T * w('hc_head_scale', 1, around=1) + w('hc_head_base', n)) + 1e-6
+    y = w.lin(w.rms((a[..., None] * h).sum(1), 'norm', 1e-6), 'head', VOCAB)
+    given = dict(SIZES, num_hidden_layers=4, num_key_value_heads=1, head_dim=16, q_lora_rank=10, qk_rope_head_dim=4, o_groups=2,
+                 o_lora_rank=6, compress_ratios=ratios, sliding_window=5, index_n_heads=2, index_head_dim=8, index_topk=1, hc_mult=n,
+                 num_hash_layers=1, moe_intermediate_size=WIDE, n_routed_experts=6, num_experts_per_tok=3, swiglu_limit=limit,
+                 rope_scaling={k: v for k, v in dict(YARN, factor=16).items() if k[:2] != 'ms'}, rope_theta=1e4,
+                 compress_rope_theta=160000)
+    del given['intermediate_size']
+    return variants('deepseek_v4', 'DeepseekV4ForCausalLM',
+                    dict(hidden_act='silu', rms_norm_eps=1e-6, tie_word_embeddings=False, attention_bias=False, n_shared_experts=1,
+                         hc_sinkhorn_iters=20, hc_eps=1e-6, scoring_func='sqrtsoftplus', topk_method='noaux_tc', norm_topk_prob=True,
+                         routed_scaling_factor=1.5, num_nextn_predict_layers=1), given, False), y
+
+
 def main():
     nmbench, folder = sys.argv[1:3]
     r = Runner(nmbench, folder)
