@@ -90,7 +90,10 @@ respell(builder *b, nmb__field f)
                                             {"gelu_pytorch_tanh", "gelu-tanh"},
                                             {"gelu_fast", "gelu-tanh"},
                                             {"gelu_tanh", "gelu-tanh"},
-                                            {"swish", "silu"}};
+                                            {"swish", "silu"},
+                                            {"gelu_python", "gelu"},
+                                            {"gelu_python_tanh", "gelu-tanh"},
+                                            {"relu_squared", "relu2"}};
   if (f == NMB__F_ACT && I(b, GELU_TANH) && !strcmp(S(b, ACT), "gelu"))
     S(b, ACT) = "gelu-tanh";
   for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
@@ -349,6 +352,8 @@ attention_resolve(const builder *b, int64_t layer, nmb__attn *t)
                     "%s is '%s', expected true, per-head or per-element",
                     nmb__spelled(b, NMB__F_ATTN_GATE_KIND), kind);
   t->diff = I(b, ATTN_DIFF);
+  if (t->diff)
+    t->diff_start = 0.8 - 0.6 * exp(-0.3 * (double)layer);
   return nmb__attn_extras(b, layer, t);
 }
 

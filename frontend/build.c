@@ -616,7 +616,9 @@ attention(maker *m, nmb_id x)
   const int64_t n = t->heads * t->dv;
   if (t->latent)
     return nmb__build_pooled(m, x);
-  nmb_id y = t->mla ? attn_latent(m, x) : attn_plain(m, x);
+  nmb_id y = t->mla    ? attn_latent(m, x)
+             : t->diff ? nmb__build_difference(m, x)
+                       : attn_plain(m, x);
   if (t->gate_heads)
     y = head_gate(m, x, y);
   else if (t->gate)
@@ -669,8 +671,13 @@ network(maker *m, const char *prefix, nmb__class c, const nmb__ffn *f, nmb_id x)
   if (m->l->sparsity > 0)
     g = cut(m, g, act2(m, "gate", m->T, I));
   const nmb_id u = linear(m, name[1], c, x, I, H, f->bias, act2(m, "up", m->T, I));
-  nmb_id y = act2(m, "inner", m->T, I);
-  fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
+  nmb_id y;
+  if (f->act == NMB__ACT_XIELU)
+    y = nmb__build_xielu(m, prefix, u, I);
+  else {
+    y = act2(m, "inner", m->T, I);
+    fn_attrs(m, op_add(m, f->gated ? NMB_OP_GLU : NMB_OP_ACT, 2, (nmb_id[]){g, u}, y), f);
+  }
   if (m->l->sub_norm)
     y = norm(m, nmb_format(m->run, "%s.sub_norm", prefix), y, I,
              act2(m, "inner", m->T, I));
@@ -1196,9 +1203,11 @@ refuse(nmb_run *run, const nmb__arch *a)
                        : l->attn.index.heads && !l->attn.index.block && !l->attn.mla &&
                                !l->attn.latent
                            ? "an indexer without latent attention"
-                       : l->ffn.act == NMB__ACT_XIELU ? "the activation xIELU"
+                       : l->ffn.act == NMB__ACT_XIELU && l->ffn.gated ? "a gated xIELU"
+                       : l->moe.experts && l->moe.expert.act == NMB__ACT_XIELU ? "experts with xIELU"
                        : l->moe.zero ? "experts that stand for no work"
-                       : l->attn.diff ? "the difference of two attentions"
+                       : l->attn.diff && l->attn.heads / l->attn.kv_heads * (l->attn.kv_heads / 2) * 2 != l->attn.heads
+                           ? "the difference of two attentions over an odd number of KV heads"
                        : (l->altup || l->ple) && l->moe.experts
                            ? "experts beside embeddings of a layer"
                        : l->laurel && !l->altup ? "a learned residual without streams"

@@ -106,6 +106,9 @@ nmb_id nmb__build_copies(maker *, nmb_id h);
 nmb__streams nmb__build_gather(maker *, const char *prefix, nmb_id in);
 nmb_id nmb__build_spread(maker *, const nmb__streams *, nmb_id in, nmb_id y);
 nmb_id nmb__build_join(maker *, nmb_id last);
+/* The difference of two attentions, before the output projection; xIELU of n columns. */
+nmb_id nmb__build_difference(maker *, nmb_id x);
+nmb_id nmb__build_xielu(maker *, const char *prefix, nmb_id x, int64_t n);
 /* DeepSeek-V4's attention, to the end of its output projection. */
 nmb_id nmb__build_pooled(maker *, nmb_id x);
 /* An op with a state that it updates in place: its input `at`. */

@@ -310,6 +310,17 @@ channel_piece(void *to, const char *name, nmb__use use, nmb__class c, int64_t ro
   add(to, name, NMB__P_FFN, use, c, rows, cols, 1);
 }
 
+/* Four vectors of which the loader makes one number. */
+static void
+pieces_lambda(list *s, int64_t d)
+{
+  static const char *const parts[] = {"q1", "k1", "q2", "k2"};
+  add(s, "attn.lambda", NMB__P_ATTN, NMB__USE_CONSTANT, NMB__W_SELECT, 1, 1, 1);
+  for (int i = 0; i < 4; i++)
+    add(s, nmb_format(s->run, "attn.lambda_%s", parts[i]), NMB__P_ATTN, NMB__USE_IDLE,
+        NMB__W_NORM, d, 1, 1);
+}
+
 static void
 pieces_attention(list *s, int64_t H)
 {
@@ -328,7 +339,7 @@ pieces_attention(list *s, int64_t H)
     matrix(s, "attn.gate", NMB__P_ATTN, NMB__W_ATTN, t->gate_heads ? t->heads : n, H,
            t->bias && !t->gate_heads);
   if (t->diff)
-    vector(s, "attn.lambda", NMB__P_ATTN, 4 * t->dk);
+    pieces_lambda(s, t->dk);
   if (s->l->sub_norm)
     norm(s, "attn.sub_norm", NMB__P_NORM, n);
   if (!t->latent)
@@ -754,7 +765,7 @@ static void
 step_attention(const setting *s, const nmb__attn *t, int64_t times, int64_t cached,
                nmb__counts *c)
 {
-  int64_t score = t->dk, value = t->dv;
+  int64_t score = t->dk, value = t->diff ? 2 * t->dv : t->dv;
   if (t->latent) {
     step_pooled(s, t, times, cached, c);
     return;

@@ -3,7 +3,7 @@ libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h fron
   frontend/config.c frontend/arch.c frontend/rope.c frontend/extras.c frontend/quant.c frontend/quant-method.h frontend/quant-method.c \
   frontend/quant-keys.c frontend/quantkeys.def \
   frontend/mixer.c frontend/names.c frontend/build.h frontend/build.c \
-  frontend/build-mixer.c frontend/build-rwkv.c frontend/build-streams.c frontend/build-altup.c frontend/build-pooled.c frontend/routing.c \
+  frontend/build-mixer.c frontend/build-rwkv.c frontend/build-streams.c frontend/build-altup.c frontend/build-pooled.c frontend/build-diff.c frontend/routing.c \
   frontend/counts.c frontend/counts-mixer.c frontend/counts.h frontend/conserve.c
 libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storage.c \
   frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \

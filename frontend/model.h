@@ -98,6 +98,7 @@ typedef struct nmb__attn {
   double latent_eps; /* of the norms of latents; 0: the layer's */
   int64_t gate_heads; /* boolean: one gate a head */
   int64_t diff; /* boolean: DIFF Transformer, arXiv:2410.05258 */
+  double diff_start; /* what the share of the second attention starts from */
   int64_t gate;                     /* boolean: the output times sigmoid(gate of x) */
   double scale, cap, clip, v_scale; /* cap, clip 0: none */
   double q_scale, k_scale, out_scale;

@@ -65,6 +65,9 @@ typedef enum pick_kind {
   PICK_QUARTERS_Q, /* of queries, values, keys in each of four parts (CodeGen) */
   PICK_QUARTERS_V,
   PICK_QUARTERS_K,
+  PICK_PAIRS,         /* heads in pairs, one of each half */
+  PICK_SOFTPLUS,      /* all; the graph has ln(1 + e^x) of it */
+  PICK_SOFTPLUS_HALF, /* the same and 1/2 */
   PICK_HEAD_SWAPPED /* the halves of each head the other way round: it turns backwards */
 } pick_kind;
 
@@ -245,6 +248,8 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_ALL:
   case PICK_SLAB:
   case PICK_HEAD_SWAPPED:
+  case PICK_SOFTPLUS:
+  case PICK_SOFTPLUS_HALF:
   case PICK_REST:
   case PICK_EXPONENT:
   case PICK_DECAY: return (pick){0, n, n, n, 0, 0};
@@ -266,6 +271,7 @@ pick_of(const wanted *q, pick_kind kind, int64_t n)
   case PICK_QUARTERS_V:
   case PICK_QUARTERS_K:
     return (pick){(kind - PICK_QUARTERS_Q) * (n / 4), n / 4, 3 * (n / 4), 3 * n, 0, 0};
+  case PICK_PAIRS: return (pick){0, n, n, n, t->dv, 2};
   default: return l ? mixer_pick(q, &l->mixer, kind, n) : (pick){0};
   }
 }
@@ -556,6 +562,9 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       to[i] = -expf(to[i]);
     for (int64_t i = 0; row->part == PICK_REST && i < rows * (cols ? cols : 1); i++)
       to[i] = 1 - to[i];
+    for (int64_t i = 0; i < rows && (row->part == PICK_SOFTPLUS || row->part == PICK_SOFTPLUS_HALF); i++)
+      to[i] = (float)(log1p(exp(-fabs((double)to[i]))) + (to[i] > 0 ? (double)to[i] : 0) +
+                      (row->part == PICK_SOFTPLUS_HALF ? 0.5 : 0));
     if (row->part == PICK_HEAD_SWAPPED)
       halves_swap(to, rows * (cols ? cols : 1), head_width(q) / 2 * (cols ? cols : 1));
   }
@@ -607,10 +616,8 @@ search(const wanted *q, float *out, nmb__storage *type, bool *found, const char 
       continue;
     }
     *found = true;
-    *type = s.kind == NMB__SRC_PLAIN && !factors_of(q, &s, slabs, name) ? s.t->type
+    *type = s.kind == NMB__SRC_PLAIN && !factors_of(&w, &s, slabs, name) ? s.t->type
                                                                         : NMB__NSTORAGE;
-    return row_read(q, &table[i], &s, name, out);
-    *type = s.kind == NMB__SRC_PLAIN ? s.t->type : NMB__NSTORAGE;
     return row_read(&w, &table[i], &s, name, out);
   }
   return misfitting.t ? misfit(q, &misfitting) : NMB_OK;
@@ -698,6 +705,30 @@ rescaled(const wanted *q, float *out)
     out[i] = ldexpf(out[i], (int)(q->layer / m->i));
 }
 
+/* DIFF Transformer: the share of the second attention, of four vectors. */
+static nmb_status
+share_load(const wanted *q, float *out)
+{
+  static const char *const parts[] = {"q1", "k1", "q2", "k2"};
+  const int64_t d = q->m->arch->layer[q->layer].attn.dk;
+  float *v = nmb__xrealloc(NULL, (size_t)(4 * d), sizeof *v);
+  nmb_status s = NMB_OK;
+  for (int i = 0; s == NMB_OK && i < 4; i++) {
+    const nmb_tensor t = {.name = nmb_format(q->run, "attn.lambda_%s", parts[i]),
+                          .rank = 1,
+                          .dim = {d}};
+    bool exact;
+    s = nmb__wmodel_load(q->run, q->m, &t, q->layer, v + i * d, &exact);
+  }
+  double sum[2] = {0};
+  for (int64_t i = 0; s == NMB_OK && i < 2 * d; i++)
+    sum[i / d] += (double)v[i / d * 2 * d + i % d] * (double)v[(i / d * 2 + 1) * d + i % d];
+  free(v);
+  if (out)
+    *out = (float)(q->m->arch->layer[q->layer].attn.diff_start + exp(sum[0]) - exp(sum[1]));
+  return s;
+}
+
 nmb_status
 nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
                  float *out, bool *exact)
@@ -709,6 +740,10 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
   if (constant(m, t, layer, out)) {
     *exact = true;
     return NMB_OK;
+  }
+  if (!strcmp(q.weight, "attn.lambda")) {
+    *exact = false;
+    return share_load(&q, out);
   }
   if (!strcmp(q.weight, "head.tied"))
     q.weight = "embed.table";

@@ -45,6 +45,14 @@ fn_relu2(float x, float limit)
   return y * y;
 }
 
+/* The part of xIELU below 0, without its factor (transformers, activations.py). */
+static float
+fn_xielu_low(float x, float limit)
+{
+  (void)limit;
+  return x > 0 ? 0 : (float)(expm1(x < -1e-6F ? (double)x : -1e-6) - (double)x);
+}
+
 static float
 fn_sigmoid(float x, float limit)
 {
@@ -115,6 +123,7 @@ nmb__fn_find(const char *name)
       {"gelu-tanh", fn_gelu_tanh},
       {"relu", fn_relu},
       {"relu2", fn_relu2},
+      {"xielu-low", fn_xielu_low},
       {"sigmoid", fn_sigmoid},
       {"softplus", fn_softplus},
       {"exp", fn_exp},

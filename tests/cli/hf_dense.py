@@ -648,6 +648,7 @@ def apertus(W, c):
 A3 = dict(rope_type='llama3', factor=8.0, original_max_position_embeddings=8192, low_freq_factor=1.0, high_freq_factor=4.0)
 C = dict(LLAMA, num_key_value_heads=None, hidden_act='xielu', max_position_embeddings=65536, rms_norm_eps=1e-5, rope_theta=12000000.0,
          rope_scaling=A3)
+case('apertus', 'ApertusForCausalLM', C, GQA, apertus)
 
 
 def diffllama(W, c):
@@ -669,6 +670,8 @@ def diffllama(W, c):
 
 
 C = dict(LLAMA, num_key_value_heads=None, rms_norm_eps=1e-5, lambda_std_dev=0.1, head_dim=None)
+case('diffllama', 'DiffLlamaForCausalLM', C, dict(GQA, num_hidden_layers=3), diffllama)
+case('diffllama', 'DiffLlamaForCausalLM', C, dict(SIZES, num_attention_heads=8, num_key_value_heads=4), diffllama, '-groups')
 
 
 def hunyuan(W, c):

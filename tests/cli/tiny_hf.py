@@ -180,18 +180,23 @@ class Cases:
     def __init__(self):
         self.all = []
 
-    def add(self, model_type, cls, defaults, given, forward, suffix='', extra=None, shards=1, v5=True, wrap=None):
+    def add(self, model_type, cls, defaults, given, forward, suffix='', extra=None, shards=1, v5=None, wrap=None, rename=None):
         """forward(weights, config) gives logits; extra(weights) adds tensors that are of no use;
-        wrap(config) is what stands in the file instead."""
-        self.all.append((model_type + suffix, model_type, cls, defaults, given, forward, extra, shards, v5, wrap))
+        wrap(config) is what stands in the file instead, rename(name) what a tensor is called.
+        v5: also as version 5 of the library saves it; if not said the first of a model_type."""
+        if v5 is None:
+            v5 = all(model_type != c[1] for c in self.all)
+        self.all.append((model_type + suffix, model_type, cls, defaults, given, forward, extra, shards, v5, wrap, rename))
 
     def run(self, argv):
         runner = Runner(argv[1], argv[2])
-        for name, model_type, cls, defaults, given, forward, extra, shards, v5, wrap in self.all:
+        for name, model_type, cls, defaults, given, forward, extra, shards, v5, wrap, rename in self.all:
             if argv[3:] and not any(name.startswith(a) for a in argv[3:]):
                 continue
             W = Weights(name)
             y = forward(W, {**defaults, **given})
+            if rename:
+                W.file = {rename(k): v for k, v in W.file.items()}
             if extra:
                 extra(W)
             configs = variants(model_type, cls, defaults, given, v5)

@@ -114,7 +114,8 @@ graph_weights(const nmb_prog *p)
   for (int i = 0; i < p->ntensor; i++) {
     const nmb_tensor *t = &p->tensor[i];
     if (t->role == NMB_ROLE_WEIGHT && !t->of && strcmp(t->name, "head.tied") &&
-        strcmp(t->name, "mixer.slopes"))
+        strcmp(t->name, "mixer.slopes") && strcmp(t->name, "embed.waves") &&
+        strcmp(t->name, "attn.lambda"))
       n += nmb_tensor_count(t) * p->block[t->block].repeat;
   }
   return n;
