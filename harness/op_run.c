@@ -269,7 +269,7 @@ time_all(nmb_run *run, const nmb_prog *p, const nmb__opsetup *setup, nmb__opresu
   const double tck = cycle_seconds(e);
   double closed, all;
   r->engine = e->name;
-  r->fidelity = e->impl->cycles ? setup->fidelity : "analytic";
+  r->fidelity = e->impl->steps ? setup->fidelity : "analytic";
   NMB_TRY(latency(run, p, "analytic", true, &closed));
   NMB_TRY(latency(run, p, setup->fidelity, false, &all));
   r->transfer_j = metric(run, "energy") * tokens;

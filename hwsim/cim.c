@@ -144,8 +144,11 @@ stepped(const nmb_engine *e, const shape *s, const nmb_tile *t, double read,
 }
 
 static nmb_status
-cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  (void)watch;
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
   const nmb_tile *t = &in->tile;
@@ -189,20 +192,6 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
   return NMB_OK;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  return cost_at(run, p, in, false, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  (void)watch;
-  return cost_at(run, p, in, true, out);
-}
-
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -216,5 +205,5 @@ NMB_PLUGIN
               "statistics of the values, not by the values themselves",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

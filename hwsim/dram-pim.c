@@ -263,7 +263,7 @@ occupy(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, nmb_cost *out
 }
 
 static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+closed_form(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_opclass class_ = nmb_op_get(p->op[in->op].code)->class_;
@@ -341,13 +341,15 @@ aim(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
  * time between two refreshes: those that fall due within it are stepped, and AiM's,
  * which are short, get the expected part of one for the time left over. */
 static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
   const nmb_engine *e = &p->hw->engine[in->engine];
   const char *commands = e->param[P_COMMANDS].text;
   double t[NMB_NCAUSE];
-  NMB_TRY(cost(run, p, in, out));
+  NMB_TRY(closed_form(run, p, in, out));
+  if (fidelity == NMB_ANALYTIC)
+    return NMB_OK;
   if (!strcmp(commands, "attacc"))
     return attacc(run, p, in, watch, out);
   if (nmb_op_get(p->op[in->op].code)->class_ != NMB_CLASS_MAC ||
@@ -376,5 +378,5 @@ NMB_PLUGIN
               "average stretch",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

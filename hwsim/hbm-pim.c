@@ -254,9 +254,10 @@ energy(const nmb_prog *p, const nmb_engine *e, const nmb_insn *in, const work *w
 }
 
 static nmb_status
-cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step,
-        const nmb_watch *watch, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_mem *m = &p->hw->mem[e->resident];
   double t[NMB_NCAUSE] = {0}, sum = 0;
@@ -283,19 +284,6 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step,
   return NMB_OK;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  return cost_at(run, p, in, false, NULL, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  return cost_at(run, p, in, true, watch, out);
-}
-
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -310,5 +298,5 @@ NMB_PLUGIN
               "is free",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

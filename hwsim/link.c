@@ -64,8 +64,10 @@ gather(const nmb_engine *e, double bytes)
 }
 
 static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  (void)fidelity, (void)watch;
   const nmb_engine *e = &p->hw->engine[in->engine];
   double bytes = 0, seconds;
   trip t;

@@ -230,8 +230,11 @@ pieces(const nmb_engine *e, double elements, double compute, double read, double
 }
 
 static nmb_status
-cost_at(const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  (void)run, (void)watch;
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const double hz = e->param[P_CLOCK].value, use = fraction(p, e, in);
   const double macs = (double)nmb_op_macs(p, in->op, &in->tile);
@@ -269,21 +272,6 @@ cost_at(const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
   return NMB_OK;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  (void)run;
-  return cost_at(p, in, false, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  (void)run, (void)watch;
-  return cost_at(p, in, true, out);
-}
-
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -299,5 +287,5 @@ NMB_PLUGIN
               "pattern of access beyond the fractions given",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

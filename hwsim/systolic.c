@@ -358,8 +358,11 @@ traffic(const nmb_prog *p, const nmb_insn *in, const work *w, const tiling *t,
 }
 
 static nmb_status
-cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  (void)watch;
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const double macs = (double)nmb_op_macs(p, in->op, &in->tile);
   const double vecs = (double)nmb_op_vecs(p, in->op, &in->tile);
@@ -392,20 +395,6 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
   return NMB_OK;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  return cost_at(run, p, in, false, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  (void)watch;
-  return cost_at(run, p, in, true, out);
-}
-
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -419,5 +408,5 @@ NMB_PLUGIN
               "the vector unit does not overlap with it; values in local memory are free",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

@@ -141,9 +141,23 @@ stepped(const nmb_engine *e, const work *w, const teller *to)
   }
 }
 
-static nmb_status
-cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+/* What the DPUs do for all vectors, one after the other. */
+static void
+tell_all(const nmb_engine *e, const work *w, const nmb_watch *watch)
 {
+  teller to = {.watch = watch};
+  for (double v = 0; v < w->vectors; v++)
+    to.before += stepped(e, w, &to);
+  watch->command(watch->arg, &(nmb_command){"INSTRUCTION", 1,
+                                            (int64_t)(w->vectors * w->blocks * w->insns),
+                                            0, -1, true});
+}
+
+static nmb_status
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
+{
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_mem *m = &p->hw->mem[e->resident];
   if (nmb_op_get(p->op[in->op].code)->class_ != NMB_CLASS_MAC ||
@@ -166,30 +180,8 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
   for (int i = 0; i < in->nopnd; i++)
     out->mem_bytes[in->opnd[i].mem] += nmb_operand_bytes(&in->opnd[i]);
   out->mem_s[e->resident] = nmb_cost_seconds(out) * in->place.nchannel / m->channels;
-  return NMB_OK;
-}
-
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  return cost_at(run, p, in, false, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  const nmb_engine *e = &p->hw->engine[in->engine];
-  NMB_TRY(cost_at(run, p, in, true, out));
-  if (!watch)
-    return NMB_OK;
-  const work w = work_of(p, e, in);
-  teller to = {.watch = watch};
-  for (double v = 0; v < w.vectors; v++)
-    to.before += stepped(e, &w, &to);
-  watch->command(watch->arg,
-                 &(nmb_command){"INSTRUCTION", 1,
-                                (int64_t)(w.vectors * w.blocks * w.insns), 0, -1, true});
+  if (step && watch)
+    tell_all(e, &w, watch);
   return NMB_OK;
 }
 
@@ -207,5 +199,5 @@ NMB_PLUGIN
               "costs what the machine file says",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

@@ -125,8 +125,11 @@ row_by_row(const nmb_prog *p, const nmb_engine *e, const work *w)
 }
 
 static nmb_status
-cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost *out)
+cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *out)
 {
+  (void)watch;
+  const bool step = fidelity == NMB_CYCLE;
   const nmb_engine *e = &p->hw->engine[in->engine];
   const nmb_op *op = &p->op[in->op];
   const nmb_tile *t = &in->tile;
@@ -168,20 +171,6 @@ cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *in, bool step, nmb_cost
   return NMB_OK;
 }
 
-static nmb_status
-cost(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *out)
-{
-  return cost_at(run, p, in, false, out);
-}
-
-static nmb_status
-cost_cycles(nmb_run *run, const nmb_prog *p, const nmb_insn *in, const nmb_watch *watch,
-            nmb_cost *out)
-{
-  (void)watch;
-  return cost_at(run, p, in, true, out);
-}
-
 NMB_PLUGIN
 {
     NMB_PLUGIN_HEAD,
@@ -195,5 +184,5 @@ NMB_PLUGIN
         "form the local memory always has room",
     .opts = params,
     .cost = cost,
-    .cycles = cost_cycles,
+    .steps = true,
 };

@@ -1000,10 +1000,9 @@ nmb_insn_cost_at(nmb_run *run, const nmb_prog *p, const nmb_insn *insn,
   memset(out, 0, sizeof *out);
   if (insn->kind == NMB_INSN_SYNC) /* waiting is the simulator's part */
     return NMB_OK;
-  if (fidelity == NMB_CYCLE && e->impl->cycles)
-    NMB_TRY(e->impl->cycles(run, p, insn, watch, out));
-  else
-    NMB_TRY(e->impl->cost(run, p, insn, out));
+  if (!e->impl->steps)
+    fidelity = NMB_ANALYTIC;
+  NMB_TRY(e->impl->cost(run, p, insn, fidelity, watch, out));
   return check_cost(run, e, out, p->hw->nmem);
 }
 

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define NMB_ABI 1u
+#define NMB_ABI 2u
 
 /* type: int real bool text enum size time freq bandwidth power energy ratio;
  * text values and defaults carry units ("256KiB", "10ns").  range: "lo..hi"
@@ -43,10 +43,11 @@ typedef struct nmb_plugin {
   /* exactly one is set */
   nmb_status (*transform)(nmb_run *, nmb_prog *);      /* a pass */
   nmb_status (*evaluate)(nmb_run *, const nmb_prog *); /* a simulator; a system: no program */
-  nmb_status (*cost)(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_cost *); /* a model */
-  /* (optional) a model at NMB_CYCLE; the watch is (optional), too */
-  nmb_status (*cycles)(nmb_run *, const nmb_prog *, const nmb_insn *, const nmb_watch *,
-                       nmb_cost *);
+  /* a model: in closed form at NMB_ANALYTIC; at NMB_CYCLE, which is asked only if it `steps`,
+   * command by command, which the watch, if there is one, is told of */
+  nmb_status (*cost)(nmb_run *, const nmb_prog *, const nmb_insn *, nmb_fidelity,
+                     const nmb_watch *, nmb_cost *);
+  bool steps;
 } nmb_plugin;
 
 NMB_API const nmb_plugin *nmb_plugin_entry(void);

@@ -19,9 +19,10 @@
 /* ------------------------------------------------------------------ machine */
 /* One byte a nanosecond through the operands: enough for a cost that repeats. */
 static nmb_status
-fixture_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *n, nmb_cost *c)
+fixture_cost(nmb_run *run, const nmb_prog *p, const nmb_insn *n, nmb_fidelity fidelity,
+             const nmb_watch *watch, nmb_cost *c)
 {
-  (void)run, (void)p;
+  (void)run, (void)p, (void)fidelity, (void)watch;
   memset(c, 0, sizeof *c);
   for (int i = 0; i < n->nopnd; i++)
     c->time[NMB_CAUSE_BUS] += 1e-9 * (double)(n->opnd[i].rows * n->opnd[i].row_bytes);

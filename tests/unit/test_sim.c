@@ -13,9 +13,10 @@
 /* A model that is told the cost in the tile: m1 ns, of which n1 (k1) percent of
  * memory 0 (1). */
 static nmb_status
-told(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_cost *c)
+told(nmb_run *run, const nmb_prog *p, const nmb_insn *in, nmb_fidelity fidelity,
+     const nmb_watch *watch, nmb_cost *c)
 {
-  (void)run, (void)p;
+  (void)run, (void)p, (void)fidelity, (void)watch;
   const double d = 1e-9 * (double)in->tile.m1;
   c->time[NMB_CAUSE_COMPUTE] = d;
   c->mem_s[0] = d * (double)in->tile.n1 / 100;
