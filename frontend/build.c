@@ -1059,7 +1059,7 @@ block_embed(maker *m)
   if (a->positions) {
     m->pos = tensor(m, "pos", NMB_ROLE_INPUT, NMB_DT_I32, 0, 1, &m->T);
     const nmb_id rows = tensor(m, a->waves ? "embed.waves" : "embed.positions",
-                               NMB_ROLE_WEIGHT, a->embed.dtype, a->embed.group, 2,
+                               NMB_ROLE_WEIGHT, a->position.dtype, a->position.group, 2,
                                (int64_t[]){a->positions, a->hidden});
     const nmb_id p = op2(m, NMB_OP_EMBED, m->pos, rows, act2(m, "p", m->T, a->hidden));
     if (a->position_first)

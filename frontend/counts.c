@@ -450,7 +450,7 @@ nmb__pieces(nmb_run *run, const nmb__arch *a, int distinct, const nmb__piece **o
                               a->positions,
                               a->hidden,
                               1,
-                              a->embed,
+                              a->position,
                               NULL};
   pieces_ends(&s, a);
   if (a->embed_norm)

@@ -154,37 +154,11 @@ key_read(reader *r, const nmb__meta *m)
 }
 
 /* ----------------------------------------------------------------- formats */
-/* The graph's format for a stored one: the same where there is one that holds its values,
- * else the format of about its bytes that machines compute with. */
 nmb__format
 nmb__storage_format(nmb__storage s)
 {
-  switch (s) {
-  case NMB__ST_F16: return (nmb__format){NMB_DT_F16, 0};
-  case NMB__ST_BF16: return (nmb__format){NMB_DT_BF16, 0};
-  case NMB__ST_F8_E4M3: return (nmb__format){NMB_DT_F8E4M3, 0};
-  case NMB__ST_F8_E5M2: return (nmb__format){NMB_DT_F8E5M2, 0};
-  case NMB__ST_MXFP4: return (nmb__format){NMB_DT_MXFP4, 0};
-  case NMB__ST_NVFP4: return (nmb__format){NMB_DT_NVFP4, 0};
-  case NMB__ST_Q8_0:
-  case NMB__ST_Q5_0:
-  case NMB__ST_Q5_1:
-  case NMB__ST_Q5_K:
-  case NMB__ST_Q6_K:
-  case NMB__ST_I8: return (nmb__format){NMB_DT_I8, 32};
-  case NMB__ST_Q4_1: return (nmb__format){NMB_DT_I4Z, 32};
-  case NMB__ST_Q4_0:
-  case NMB__ST_Q4_K:
-  case NMB__ST_Q3_K:
-  case NMB__ST_Q2_K:
-  case NMB__ST_IQ4_NL:
-  case NMB__ST_IQ4_XS: return (nmb__format){NMB_DT_I4, 32};
-  case NMB__ST_TQ1_0:
-  case NMB__ST_TQ2_0:
-  case NMB__ST_Q1_0:
-  case NMB__ST_Q2_0: return (nmb__format){NMB_DT_TERNARY, 0};
-  default: return (nmb__format){NMB_DT_F32, 0};
-  }
+  const nmb__storage_info *i = nmb__storage_get(s);
+  return (nmb__format){i->dtype, i->group};
 }
 
 /* A tensor of each class: the first that a layer has. */
@@ -208,13 +182,52 @@ format_of(const nmb__wtensor *t, nmb__format dflt)
   return t ? nmb__storage_format(t->type) : dflt;
 }
 
+/* A scheme to the byte, but in the format that the graph has for it. */
+static nmb__scheme
+scheme_of(nmb__storage type)
+{
+  const nmb__storage_info *i = nmb__storage_get(type);
+  nmb__scheme s = {.dtype = i->dtype, .group = i->group, .bits = 8 * i->bytes / i->elems};
+  if (i->elems > 1) {
+    s.scale_bits = 8 * i->bytes - s.bits * i->elems;
+    s.block_rows = 1;
+    s.block_cols = i->elems;
+  }
+  return s;
+}
+
+/* Each matrix of a layer has a format of its own. */
+static void
+matrices_set(const reader *r, nmb__arch *a, nmb__layer *layer)
+{
+  static const char *const matrix[] = {
+#define X(name, ...) name,
+#include "frontend/modules.def"
+#undef X
+  };
+  const nmb__wmodel m = {.file = (nmb__wfile *)(uintptr_t)r->w,
+                         .arch = a,
+                         .layout = {.method = "", .block_rows = 128, .block_cols = 128}};
+  nmb__scheme *scheme = NMB_NEW(r->run, nmb__scheme, NMB__NSTORAGE + 1);
+  for (int s = 0; s < NMB__NSTORAGE; s++)
+    scheme[s] = scheme_of((nmb__storage)s);
+  scheme[NMB__NSTORAGE] = scheme_of(NMB__ST_F32); /* what is changed on the way */
+  a->scheme = scheme;
+  a->layer = layer; /* which the names of some tensors depend on */
+  for (int64_t i = 0; i < a->nlayer; i++)
+    for (size_t k = 0; k < sizeof matrix / sizeof *matrix; k++)
+      layer[i].scheme[k] = 1 + (int64_t)nmb__wmodel_storage(r->run, &m, matrix[k], i);
+}
+
 static void
 formats_set(const void *self, nmb__arch *a, nmb__layer *layer)
 {
   const reader *r = self;
   a->embed = format_of(global(r, "token_embd.weight"), a->embed);
   a->head = format_of(global(r, "output.weight"), a->embed);
+  a->position = format_of(global(r, "position_embd.weight"), a->position);
   a->final_norm = format_of(global(r, "output_norm.weight"), a->final_norm);
+  matrices_set(r, a, layer);
   for (int64_t i = 0; i < a->nlayer; i++)
     for (size_t k = 0; k < sizeof class_tensors / sizeof *class_tensors; k++) {
       const nmb__class c = class_tensors[k].class_;

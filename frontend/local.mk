@@ -5,8 +5,7 @@ libnmbench_la_SOURCES += frontend/model.h frontend/config.h frontend/arch.h fron
   frontend/mixer.c frontend/names.c frontend/build.h frontend/build.c \
   frontend/build-mixer.c frontend/build-rwkv.c frontend/build-streams.c frontend/build-altup.c frontend/build-pooled.c frontend/build-diff.c frontend/routing.c \
   frontend/counts.c frontend/counts-mixer.c frontend/counts.h frontend/conserve.c
-libnmbench_la_SOURCES += frontend/storage.def frontend/storage.h frontend/storage.c \
-  frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \
+libnmbench_la_SOURCES += frontend/wfile.h frontend/wfile.c frontend/gguf.c frontend/safetensors.c \
   frontend/llama2bin.c frontend/rwkvbin.c frontend/rwkvarch.c \
   frontend/source.h frontend/source.c \
   frontend/source-parts.h frontend/source-int.c frontend/source-code.c frontend/gguf.def frontend/ggufarch.c \

@@ -257,7 +257,7 @@ typedef struct nmb__arch {
   int ndistinct;
   const int *distinct; /* [nlayer] number of the layer's spec, in order of appearance */
   const int *first;    /* [ndistinct] a layer that has the spec */
-  nmb__format embed, head, final_norm;
+  nmb__format embed, head, final_norm, position;
   const nmb__scheme *scheme, *head_scheme; /* (optional) head: NULL, not quantised */
   int64_t rope_factors; /* longrope: divisors of the frequencies; 0: none */
   const double *rope_short, *rope_long;

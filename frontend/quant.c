@@ -240,7 +240,7 @@ nmb__quant_resolve(nmb_run *run, nmb__config *c, nmb_loc file, nmb__arch *a,
 {
   nmb__format plain;
   NMB_TRY(plain_format(c, run, file, &plain));
-  a->embed = a->head = a->final_norm = plain;
+  a->embed = a->head = a->final_norm = a->position = plain;
   for (int i = 0; i < a->nlayer; i++)
     for (int k = 0; k < NMB__NCLASS; k++) /* selection biases are stored in
                                            fp32, and what mixes streams */

@@ -8,7 +8,7 @@
 #ifndef NMB__WFILE_H
 #define NMB__WFILE_H
 
-#include "frontend/storage.h"
+#include "ir/storage.h"
 
 #define NMB__WRANK 8
 

@@ -174,10 +174,18 @@ load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__plac
   return nmb__wmodel_load(run, m, t, layer_of(m, at->position), out, exact);
 }
 
+static nmb_status
+load_bytes(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__place *at,
+           uint8_t *out)
+{
+  const nmb__wmodel *m = self;
+  return nmb__wmodel_bytes(run, m, &p->tensor[tensor], layer_of(m, at->position), out);
+}
+
 nmb__weights
 nmb__wmodel_weights(nmb__wmodel *m)
 {
-  return (nmb__weights){m, load};
+  return (nmb__weights){m, load, load_bytes};
 }
 
 static nmb_status

@@ -37,12 +37,18 @@ NMB_API nmb_status nmb__gguf_arch(nmb_run *, const nmb__wfile *, const char *nam
                                   const nmb__arch **out);
 NMB_API nmb_status nmb__rwkv_arch(nmb_run *, const nmb__wfile *, const char *name,
                                   const nmb__arch **out);
-/* The graph's format for a stored one: the same if there is one, else one of about the
- * same bytes that machines compute with. */
+/* The graph's format for a stored one, which holds all its values. */
 NMB_API nmb__format nmb__storage_format(nmb__storage);
+/* How the file stores a weight of the graph, by its name; NMB__NSTORAGE: the file has it not
+ * as it stands, or its values are changed on the way. */
+NMB_API nmb__storage nmb__wmodel_storage(nmb_run *, const nmb__wmodel *, const char *name,
+                                         int64_t layer);
 
 /* Finds `weight` of model layer `layer` (-1: none): fills out, or only checks (NULL).
  * *exact: are the values those of a format that the graph has too? */
 NMB_API nmb_status nmb__wmodel_load(nmb_run *, const nmb__wmodel *, const nmb_tensor *,
                                     int64_t layer, float *out, bool *exact);
+/* The blocks of a weight that is held as the file has it: nmb_tensor_bytes of them. */
+NMB_API nmb_status nmb__wmodel_bytes(nmb_run *, const nmb__wmodel *, const nmb_tensor *,
+                                     int64_t layer, uint8_t *out);
 #endif

@@ -106,6 +106,7 @@ typedef struct wanted {
   const char *ending;
   int64_t layer;
   int64_t slabs, rows, cols; /* cols 0: a vector per slab; -1: as the file has it */
+  uint8_t *bytes;            /* (optional) its blocks go here, instead of values to floats */
 } wanted;
 
 /* ------------------------------------------------------------------ shapes */
@@ -394,6 +395,32 @@ turned_read(const nmb__source *s, int64_t slabs, const pick *p, int64_t rows,
   }
 }
 
+/* Are the values of the graph's weight those of the file's tensor, row by row? */
+static bool
+as_stored(const name_row *row, const nmb__source *s)
+{
+  return s->kind == NMB__SRC_PLAIN && !is_turned(row, s) && row->part != PICK_TILED_COLS &&
+         row->part != PICK_DECAY && row->part != PICK_TILED_DECAY && row->part != PICK_REST;
+}
+
+static nmb_status
+bytes_read(const wanted *q, const name_row *row, const nmb__source *s, int64_t slabs,
+           const pick *p, int64_t rows, int64_t cols, int64_t first)
+{
+  const int native = nmb__storage_native(q->t->dtype);
+  const nmb__storage_info *i = nmb__storage_get(s->t->type);
+  if ((int)s->t->type != native || !as_stored(row, s) || cols < 1 || cols % i->elems)
+    return nmb_fail(q->run, NMB_UNSUPPORTED, (nmb_loc){s->t->file, 0, 0},
+                    "tensor '%s' of %s does not give the blocks of %s in %s", s->name, i->name,
+                    q->t->name, nmb_dtype_get(q->t->dtype)->name);
+  const int64_t bytes = cols / i->elems * i->bytes;
+  for (int64_t k = 0; k < slabs; k++)
+    for (int64_t r = 0; r < rows; r++)
+      memcpy(q->bytes + (first + k * rows + r) * bytes,
+             s->t->data + (k * p->total + row_at(p, r)) * bytes, (size_t)bytes);
+  return NMB_OK;
+}
+
 /* ----------------------------------------------------------------- finding */
 /* The pattern with its layer, expert and stem filled in. */
 static const char *
@@ -540,6 +567,10 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
       return missing(q->run, q->m, name, "");
     if (!fits(q, row, s, &slabs, &p, &rows, &cols))
       return misfit(q, s);
+    if (q->bytes) {
+      NMB_TRY(bytes_read(q, row, s, slabs, &p, rows, cols, e * rows));
+      continue;
+    }
     float *to = out ? out + e * rows * (cols ? cols : 1) : NULL;
     if (!to)
       continue;
@@ -629,7 +660,8 @@ same_format(const nmb_tensor *t, nmb__storage type)
 {
   return (type == NMB__ST_F32 && t->dtype == NMB_DT_F32) ||
          (type == NMB__ST_F16 && t->dtype == NMB_DT_F16) ||
-         (type == NMB__ST_BF16 && t->dtype == NMB_DT_BF16);
+         (type == NMB__ST_BF16 && t->dtype == NMB_DT_BF16) ||
+         (type != NMB__NSTORAGE && (int)type == nmb__storage_native(t->dtype));
 }
 
 /* Lightning attention's decay: the first layers forget faster (arXiv:2501.08313, and
@@ -694,15 +726,53 @@ constant(const nmb__wmodel *m, const nmb_tensor *t, int64_t layer, float *out)
 }
 
 /* RWKV-6 files halve the hidden state every so many layers, and what is added to it, so
- * that it stays within binary16: undone, as norms take the factor out. */
+ * that it stays within binary16: undone, as norms take the factor out.  By how often. */
+static int
+rescaling(const nmb__wmodel *m, const char *weight, int64_t layer)
+{
+  const nmb__meta *n = nmb__wfile_meta(m->file, "rwkv6.rescale_every_n_layers");
+  if (!n || n->i < 1 || layer < n->i ||
+      (strcmp(weight, "mixer.o") && strcmp(weight, "ffn.down")))
+    return 0;
+  return (int)(layer / n->i);
+}
+
 static void
 rescaled(const wanted *q, float *out)
 {
-  const nmb__meta *m = nmb__wfile_meta(q->m->file, "rwkv6.rescale_every_n_layers");
-  if (!m || m->i < 1 || q->layer < m->i || (strcmp(q->weight, "mixer.o") && strcmp(q->weight, "ffn.down")))
-    return;
-  for (int64_t i = 0; i < nmb_tensor_count(q->t); i++)
-    out[i] = ldexpf(out[i], (int)(q->layer / m->i));
+  const int by = rescaling(q->m, q->weight, q->layer);
+  for (int64_t i = 0; by && i < nmb_tensor_count(q->t); i++)
+    out[i] = ldexpf(out[i], by);
+}
+
+nmb__storage
+nmb__wmodel_storage(nmb_run *run, const nmb__wmodel *m, const char *name, int64_t layer)
+{
+  const wanted q = {run, m, NULL, name, ".weight", layer, 0, 0, 0, NULL};
+  for (size_t i = 0; i < NROW; i++) {
+    nmb__source s;
+    const char *full;
+    if (!row_names(&q, &table[i]) ||
+        open_one(&q, table[i].name, 0, &s, &full) != NMB_OK || !s.t)
+      continue;
+    return as_stored(&table[i], &s) && !rescaling(m, name, layer) ? s.t->type
+                                                                   : NMB__NSTORAGE;
+  }
+  return NMB__NSTORAGE;
+}
+
+nmb_status
+nmb__wmodel_bytes(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
+                  uint8_t *out)
+{
+  const bool tied = !strcmp(t->name, "head.tied");
+  wanted q = {run, m, t, tied ? "embed.table" : t->name, ".weight", layer, 0, 0, 0, out};
+  const char *first = NULL;
+  nmb__storage type = NMB__NSTORAGE;
+  bool found = false;
+  shape_of(&q);
+  NMB_TRY(search(&q, NULL, &type, &found, &first));
+  return found ? NMB_OK : missing(run, m, first ? first : t->name, "");
 }
 
 /* DIFF Transformer: the share of the second attention, of four vectors. */
@@ -733,7 +803,7 @@ nmb_status
 nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_t layer,
                  float *out, bool *exact)
 {
-  wanted q = {run, m, t, t->name, ".weight", layer, 0, 0, 0};
+  wanted q = {run, m, t, t->name, ".weight", layer, 0, 0, 0, NULL};
   const char *first = NULL;
   nmb__storage type = NMB__NSTORAGE;
   bool found = false;

@@ -139,11 +139,19 @@ agreement_json(const nmb__agreement *a)
                    nmb__json_real(a->divergence / rows), "rows", (json_int_t)a->rows);
 }
 
+static json_t *
+held_json(const job *j)
+{
+  const nmb__held h = nmb__values_held(j->check);
+  return json_pack("{s:i, s:i, s:o, s:s}", "held", h.weights, "rounded", h.rounded,
+                   "max_error", nmb__json_real(h.most), "worst", h.name);
+}
+
 static void
 print_json(const job *j, nmb_status status)
 {
   nmb__cli_json(json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o}",
+      "{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:o, s:o, s:o, s:o, s:o}",
       "model", j->arch->name, "machine", j->hw->name, "pipeline",
       nmb__pipeline_text(j->cli->run, &j->pipeline), "status", nmb_status_name(status),
       "error", nmb_error_text(j->cli->run), "steps", j->steps, "instructions",
@@ -151,7 +159,7 @@ print_json(const job *j, nmb_status status)
       (json_int_t)nmb__cli_int(j->cli, "orders") + 1, "logits",
       agreement_json(nmb__values_agreement(j->check)), "logits_float_sums",
       agreement_json(nmb__values_ideal(j->check)), "first_diff",
-      first_json(j), "tensors", tensors_json(j)));
+      first_json(j), "tensors", tensors_json(j), "weights", held_json(j)));
 }
 
 static void
@@ -178,6 +186,11 @@ print_text(const job *j)
   printf("%s on %s: %d steps, %lld instructions in %lld orders\n", j->arch->name,
          j->hw->name, j->steps, (long long)j->instructions,
          (long long)nmb__cli_int(j->cli, "orders") + 1);
+  const nmb__held h = nmb__values_held(j->check);
+  printf("weights in memory: %d, %d of them rounded", h.weights, h.rounded);
+  if (h.rounded)
+    printf(" (%%%s by up to %.2g of its rms)", h.name, h.most);
+  printf("\n");
   print_agreement("logits", a);
   if (nmb__machine_differs(j->hw))
     print_agreement("with sums in float", nmb__values_ideal(j->check));

@@ -169,5 +169,5 @@ load(nmb_run *run, void *self, const nmb_prog *p, nmb_id tensor, const nmb__plac
 nmb__weights
 nmb__weights_random(const uint64_t *seed)
 {
-  return (nmb__weights){(void *)(uintptr_t)seed, load};
+  return (nmb__weights){(void *)(uintptr_t)seed, load, NULL};
 }

@@ -223,6 +223,18 @@ weight_load(nmb_run *run, const nmb__weights *w, const nmb_prog *p, nmb_id tenso
 }
 
 nmb_status
+nmb__weight_bytes(nmb_run *run, const nmb__weights *w, const nmb_prog *p, nmb_id tensor,
+                  const nmb__place *at, uint8_t *out)
+{
+  const nmb_tensor *t = &p->tensor[tensor];
+  if (w->bytes && !turned(p, tensor))
+    return w->bytes(run, w->self, p, tensor, at, out);
+  return nmb_fail(run, NMB_UNSUPPORTED, t->loc,
+                  "%%%s of block %s is in %s, which only a file that has it so can fill",
+                  t->name, p->block[t->block].name, nmb_dtype_get(t->dtype)->name);
+}
+
+nmb_status
 nmb__weight_values(nmb_run *run, const nmb__weights *w, const nmb_prog *p, nmb_id tensor,
                    const nmb__place *at, nmb__rounding rounding, float *out)
 {
@@ -419,7 +431,7 @@ cache_get(nmb_run *run, nmb__eval *e, const nmb_prog *p, nmb_id tensor,
     for (int64_t b = 0; b < B; b++) {
       float *rows = it->own + b * it->cap * len;
       nmb__invent(at, t->name, b * n * len, n * len, rows);
-      if (e->o.rounding == NMB__ROUND_STORED && nmb__format_has(t->dtype))
+      if (e->o.rounding == NMB__ROUND_STORED && nmb_dtype_codes(t->dtype))
         nmb__round(t->dtype, t->group, 1, n * len / last, last, rows);
     }
     it->rows = n;
@@ -449,7 +461,7 @@ cache_keep(nmb__eval *e, const nmb_prog *p, nmb_id root, const nmb__place *at, f
   item *it = memory_of(e, at, t, B * len);
   for (int64_t b = 0; b < B; b++) {
     float *rows = v + (b * S + S - fresh) * len;
-    if (e->o.rounding == NMB__ROUND_STORED && nmb__format_has(t->dtype))
+    if (e->o.rounding == NMB__ROUND_STORED && nmb_dtype_codes(t->dtype))
       nmb__round(t->dtype, t->group, 1, fresh * len / last, last, rows);
     if (B > 1)
       memcpy(it->own + (b * it->cap + c.before) * len, rows,

@@ -69,6 +69,10 @@ typedef struct nmb__weights {
    * tensor's format already, so that they are not rounded to it again. */
   nmb_status (*load)(nmb_run *, void *self, const nmb_prog *, nmb_id tensor,
                      const nmb__place *, float *out, const float **ready, bool *exact);
+  /* (optional) The bytes of a weight whose format is the block of a file, as many as
+   * nmb_tensor_bytes says.  NMB_UNSUPPORTED where they are no whole blocks of its. */
+  nmb_status (*bytes)(nmb_run *, void *self, const nmb_prog *, nmb_id tensor,
+                      const nmb__place *, uint8_t *out);
 } nmb__weights;
 
 /* X(id, name): how values are rounded */
@@ -122,6 +126,10 @@ NMB_API void nmb__invent(const nmb__place *, const char *name, int64_t first, in
 NMB_API nmb_status nmb__weight_values(nmb_run *, const nmb__weights *, const nmb_prog *,
                                       nmb_id tensor, const nmb__place *, nmb__rounding,
                                       float *out);
+
+/* The bytes of a weight in a format of files.  NMB_UNSUPPORTED where they are not at hand. */
+NMB_API nmb_status nmb__weight_bytes(nmb_run *, const nmb__weights *, const nmb_prog *,
+                                     nmb_id tensor, const nmb__place *, uint8_t *out);
 
 /* The head reads all positions instead of the last of each sequence: `select` goes, and
  * what follows it has a row for each token. */

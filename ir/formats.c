@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Number formats: codecs of elements, scales and runs. */
+/* Number formats: codecs of scales and runs. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,159 +7,7 @@
 
 #include "base/run.h"
 #include "ir/formats.h"
-
-static uint32_t
-bits_of(float x)
-{
-  uint32_t u;
-  memcpy(&u, &x, sizeof u);
-  return u;
-}
-
-static float
-float_of(uint32_t u)
-{
-  float x;
-  memcpy(&x, &u, sizeof x);
-  return x;
-}
-
-/* ------------------------------------------------------------------ elements */
-uint16_t
-nmb__bf16_code(float x)
-{
-  const uint32_t u = bits_of(x);
-  if ((u & 0x7fffffffu) > 0x7f800000u) /* NaN: stays quiet and keeps its sign */
-    return (uint16_t)(u >> 16 | 0x40);
-  return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
-}
-
-float
-nmb__bf16_value(uint16_t code)
-{
-  return float_of((uint32_t)code << 16);
-}
-
-uint16_t
-nmb__f16_code(float x)
-{
-  const uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, mag = u & 0x7fffffff;
-  if (mag > 0x7f800000)
-    return (uint16_t)(sign | 0x7e00);
-  if (mag >= 0x477ff000) /* 65520 and more: half way to what comes after the largest */
-    return (uint16_t)(sign | 0x7c00);
-  if (mag < 0x38800000) { /* below 2^-14: a multiple of 2^-24, found by adding 2^-1 */
-    const float shifted = float_of(mag) + 0.5f;
-    return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
-  }
-  const uint32_t r = mag + 0xfff + (mag >> 13 & 1); /* to 10 bits of mantissa */
-  return (uint16_t)(sign | ((r - 0x38000000) >> 13));
-}
-
-float
-nmb__f16_value(uint16_t code)
-{
-  const uint32_t sign = (uint32_t)(code & 0x8000) << 16, mag = code & 0x7fff;
-  if (mag >= 0x7c00)
-    return float_of(sign | 0x7f800000 | (mag & 0x3ff) << 13);
-  if (mag < 0x400) {
-    const float x = (float)mag * 0x1p-24f;
-    return sign ? -x : x;
-  }
-  return float_of(sign | ((mag << 13) + 0x38000000));
-}
-
-typedef struct mini {
-  int e, m, bias;
-  double max;
-  unsigned top; /* code of the largest value */
-} mini;
-
-static const mini minis[NMB__NMINI] = {
-#define X(id, e, m, bias, max, code) {e, m, bias, max, code},
-    NMB__MINI_MAP(X)
-#undef X
-};
-
-unsigned
-nmb__mini_code(nmb__mini kind, float x)
-{
-  const mini *f = &minis[kind];
-  const unsigned sign = signbit(x) ? 1u << (f->e + f->m) : 0;
-  const double v = fabs((double)x);
-  if (isnan(x))
-    return kind == NMB__MINI_E4M3 || kind == NMB__MINI_E5M2 ? sign | 0x7f : f->top;
-  if (v >= f->max)
-    return sign | f->top;
-  int e;
-  (void)frexp(v, &e); /* v = [0.5, 1) 2^e */
-  e = v > 0 && e - 1 > 1 - f->bias ? e - 1 : 1 - f->bias;
-  /* rint rounds ties to even; 2^m stands for the hidden bit of numbers that have it */
-  const unsigned q = (unsigned)rint(ldexp(v, f->m - e));
-  const unsigned code = ((unsigned)(e + f->bias - 1) << f->m) + q;
-  return sign | (code > f->top ? f->top : code);
-}
-
-float
-nmb__mini_value(nmb__mini kind, unsigned code)
-{
-  const mini *f = &minis[kind];
-  const unsigned mag = code & ((1u << (f->e + f->m)) - 1), e = mag >> f->m;
-  const unsigned q = mag & ((1u << f->m) - 1);
-  double v;
-  if (mag > f->top)
-    v = kind == NMB__MINI_E5M2 && q == 0 ? INFINITY : NAN;
-  else if (e == 0)
-    v = ldexp(q, 1 - f->bias - f->m);
-  else
-    v = ldexp(q + (1u << f->m), (int)e - f->bias - f->m);
-  return (float)(code >> (f->e + f->m) & 1 ? -v : v);
-}
-
-unsigned
-nmb__e8m0_code(float x)
-{
-  if (isnan(x))
-    return 255;
-  if (!(x > 0))
-    return 0;
-  if (isinf(x))
-    return 254;
-  int e;
-  (void)frexpf(x, &e);
-  e += 126; /* floor(log2 x) + 127 */
-  return e < 0 ? 0 : e > 254 ? 254 : (unsigned)e;
-}
-
-float
-nmb__e8m0_value(unsigned code)
-{
-  return code == 255 ? NAN : ldexpf(1, (int)code - 127);
-}
-
-const float *
-nmb__nf4_values(void)
-{
-  static const float v[16] = {
-      -1.0f,
-      -0.6961928009986877f,
-      -0.5250730514526367f,
-      -0.39491748809814453f,
-      -0.28444138169288635f,
-      -0.18477343022823334f,
-      -0.09105003625154495f,
-      0.0f,
-      0.07958029955625534f,
-      0.16093020141124725f,
-      0.24611230194568634f,
-      0.33791524171829224f,
-      0.44070982933044434f,
-      0.5626170039176941f,
-      0.7229568362236023f,
-      1.0f,
-  };
-  return v;
-}
+#include "ir/storage.h"
 
 /* The nearest value; half way between two it is the lower. */
 static unsigned
@@ -214,16 +62,16 @@ mx8_scale(int64_t n, const float *x)
   return code | bits << 8;
 }
 
-/* The code of the scale of a group; 0 if the format has none. */
+/* The code of the scale of a group by its largest value; 0 if the format has none. */
 static uint32_t
-scale_code(nmb_dtype d, float tensor, int64_t n, const float *x)
+usual_code(nmb_dtype d, float tensor, int64_t n, const float *x)
 {
   switch (d) {
   case NMB_DT_I8: return nmb__f16_code(most(n, x) / 127);
   case NMB_DT_I4: return nmb__f16_code(most(n, x) / 7);
   case NMB_DT_I4Z: return int4z_scale(n, x);
-  case NMB_DT_F8BLK: return bits_of(1);
-  case NMB_DT_NF4: return bits_of(most(n, x));
+  case NMB_DT_F8BLK: return nmb__f32_code(1);
+  case NMB_DT_NF4: return nmb__f32_code(most(n, x));
   case NMB_DT_NF4D: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / tensor);
   case NMB_DT_NVFP4: return nmb__mini_code(NMB__MINI_E4M3, most(n, x) / 6 / tensor);
   case NMB_DT_MXFP4: return nmb__e8m0_code(most(n, x) / 4);
@@ -241,7 +89,7 @@ grid_of(nmb_dtype d, int group, float tensor, uint32_t code)
   case NMB_DT_I4: return (grid){group > 0 ? nmb__f16_value((uint16_t)code) : tensor, 0};
   case NMB_DT_I4Z: return (grid){nmb__f16_value((uint16_t)code), (int)(code >> 16 & 15)};
   case NMB_DT_F8BLK:
-  case NMB_DT_NF4: return (grid){float_of(code), 0};
+  case NMB_DT_NF4: return (grid){nmb__f32_value(code), 0};
   case NMB_DT_NF4D:
   case NMB_DT_NVFP4: return (grid){nmb__mini_value(NMB__MINI_E4M3, code) * tensor, 0};
   case NMB_DT_MXFP8:
@@ -270,17 +118,17 @@ whole(float x, int lo, int hi)
 static uint32_t
 element_code(nmb_dtype d, grid g, float x)
 {
-  const float y = g.scale > 0 ? x / g.scale : 0;
+  const float y = g.scale > 0 || g.scale < 0 ? x / g.scale : 0;
   switch (d) {
-  case NMB_DT_F32: return bits_of(x);
+  case NMB_DT_F32: return nmb__f32_code(x);
   case NMB_DT_F16: return nmb__f16_code(x);
   case NMB_DT_BF16: return nmb__bf16_code(x);
   case NMB_DT_F8E4M3:
   case NMB_DT_MXFP8:
   case NMB_DT_F8BLK: return nmb__mini_code(NMB__MINI_E4M3, y);
   case NMB_DT_F8E5M2: return nmb__mini_code(NMB__MINI_E5M2, y);
-  case NMB_DT_I8: return (uint32_t)whole(y, -127, 127) & 0xff;
-  case NMB_DT_I4: return (uint32_t)(whole(y, -7, 7) + 8);
+  case NMB_DT_I8: return (uint32_t)whole(y, -128, 127) & 0xff;
+  case NMB_DT_I4: return (uint32_t)(whole(y, -8, 7) + 8);
   case NMB_DT_I4Z: return (uint32_t)whole(y + (float)g.zero, 0, 15);
   case NMB_DT_NF4D:
   case NMB_DT_NF4: return nf4_code(y);
@@ -296,7 +144,7 @@ static float
 element_value(nmb_dtype d, grid g, uint32_t code)
 {
   switch (d) {
-  case NMB_DT_F32: return float_of(code);
+  case NMB_DT_F32: return nmb__f32_value(code);
   case NMB_DT_F16: return nmb__f16_value((uint16_t)code);
   case NMB_DT_BF16: return nmb__bf16_value((uint16_t)code);
   case NMB_DT_F8E4M3:
@@ -316,33 +164,63 @@ element_value(nmb_dtype d, grid g, uint32_t code)
   }
 }
 
-/* ---------------------------------------------------------------------- runs */
-bool
-nmb__format_has(nmb_dtype d)
+/* ----------------------------------------------------------------------- fit */
+/* Values that a file stores in a format like ours came from scales of its own, which the
+ * largest value need not tell: where one of the scales that put it on the grid holds all
+ * values exactly, that is taken. */
+static bool
+holds(nmb_dtype d, grid g, int64_t n, const float *x)
 {
-  switch (d) {
-  case NMB_DT_F32:
-  case NMB_DT_F16:
-  case NMB_DT_BF16:
-  case NMB_DT_F8E4M3:
-  case NMB_DT_F8E5M2:
-  case NMB_DT_F8BLK:
-  case NMB_DT_I8:
-  case NMB_DT_I4:
-  case NMB_DT_I4Z:
-  case NMB_DT_NF4:
-  case NMB_DT_NF4D:
-  case NMB_DT_NVFP4:
-  case NMB_DT_MXFP4:
-  case NMB_DT_MXFP8:
-  case NMB_DT_MX8:
-  case NMB_DT_TERNARY: return true;
-  default: return false;
+  for (int64_t i = 0; i < n; i++) {
+    const grid e = grid_at(d, g, i);
+    const float y = element_value(d, e, element_code(d, e, x[i]));
+    if (y < x[i] || y > x[i])
+      return false;
   }
+  return true;
 }
 
-float
-nmb__tensor_scale(nmb_dtype d, int group, bool weight, int64_t n, const float *x)
+/* The number of steps of the grid that the span of a group may be; 0: not looked for. */
+static int
+most_steps(nmb_dtype d)
+{
+  return d == NMB_DT_I8 ? 128 : d == NMB_DT_I4 ? 8 : d == NMB_DT_I4Z ? 15 : 0;
+}
+
+static uint32_t
+scale_code(nmb_dtype d, int group, float tensor, int64_t n, const float *x)
+{
+  const uint32_t usual = usual_code(d, tensor, n, x);
+  const int steps = most_steps(d);
+  if (!steps || (d != NMB_DT_I4Z && group <= 0) ||
+      holds(d, grid_of(d, group, tensor, usual), n, x))
+    return usual;
+  float lo = 0, hi = 0;
+  for (int64_t i = 0; i < n; i++) {
+    lo = x[i] < lo ? x[i] : lo;
+    hi = x[i] > hi ? x[i] : hi;
+  }
+  const float span = d == NMB_DT_I4Z ? hi - lo : hi > -lo ? hi : -lo;
+  for (int k = 1; k <= steps; k++) {
+    uint32_t code = nmb__f16_code(span / (float)k);
+    const float s = nmb__f16_value((uint16_t)code);
+    if (!(s > 0) || s * (float)k < span || s * (float)k > span)
+      continue;
+    if (d == NMB_DT_I4Z)
+      code |= (uint32_t)rintf(-lo / s) << 16;
+    if (holds(d, grid_of(d, group, tensor, code), n, x))
+      return code;
+    code |= 0x8000; /* codes reach further below 0: a scale below 0 turns them */
+    if (d == NMB_DT_I4 && holds(d, grid_of(d, group, tensor, code), n, x))
+      return code;
+  }
+  return usual;
+}
+
+/* ---------------------------------------------------------------------- runs */
+/* By the largest value, or by the mean. */
+static float
+usual_scale(nmb_dtype d, int group, bool weight, int64_t n, const float *x)
 {
   double s = 1, sum = 0;
   switch (d) {
@@ -377,6 +255,73 @@ scale_bits(nmb_dtype d, int group)
   return f->group > 0 || (f->group < 0 && group > 0) ? f->scale_bits : 0;
 }
 
+static bool
+run_holds(nmb_dtype d, int group, float tensor, int64_t n, const float *x)
+{
+  const int64_t per = group_of(d, group, n);
+  for (int64_t from = 0; from < n; from += per) {
+    const int64_t len = per < n - from ? per : n - from;
+    const uint32_t code = scale_code(d, group, tensor, len, x + from);
+    if (!holds(d, grid_of(d, group, tensor, code), len, x + from))
+      return false;
+  }
+  return true;
+}
+
+/* The i-th value that the largest one of a tensor may have on its grid, in scales of the
+ * tensor; 0: there are no more. */
+static float
+level(nmb_dtype d, int i)
+{
+  switch (d) {
+  case NMB_DT_F8E4M3:
+    return i < 126 ? nmb__mini_value(NMB__MINI_E4M3, 126u - (unsigned)i) : 0;
+  case NMB_DT_F8E5M2:
+    return i < 123 ? nmb__mini_value(NMB__MINI_E5M2, 123u - (unsigned)i) : 0;
+  case NMB_DT_I8: return i < 128 ? (float)(128 - i) : 0;
+  case NMB_DT_I4: return i < 8 ? (float)(8 - i) : 0;
+  case NMB_DT_TERNARY: return i < 1 ? 1 : 0;
+  case NMB_DT_NVFP4:
+    return i < 7 * 126 ? nmb__mini_value(NMB__MINI_E2M1, 7u - (unsigned)(i % 7)) *
+                             nmb__mini_value(NMB__MINI_E4M3, 126u - (unsigned)(i / 7))
+                       : 0;
+  default: return 0;
+  }
+}
+
+/* Of products that were rounded to fp32 the quotient may be a step off. */
+static bool
+fitting_scale(nmb_dtype d, int group, int64_t n, const float *x, float *scale)
+{
+  const float a = most(n, x);
+  if (!(a > 0) || !isfinite(a))
+    return false;
+  for (int i = 0; level(d, i) > 0; i++) {
+    const float s = a / level(d, i);
+    const float near[] = {s, nextafterf(s, 0), nextafterf(s, INFINITY)};
+    for (int k = 0; k < 3; k++)
+      if (near[k] > 0 && run_holds(d, group, near[k], n, x)) {
+        *scale = near[k];
+        return true;
+      }
+  }
+  return false;
+}
+
+float
+nmb__tensor_scale(nmb_dtype d, int group, bool weight, int64_t n, const float *x)
+{
+  const float usual = usual_scale(d, group, weight, n, x);
+  float s = 1;
+  if (!weight || !(level(d, 0) > 0) ||
+      (d != NMB_DT_NVFP4 && d != NMB_DT_TERNARY && group > 0) ||
+      run_holds(d, group, usual, n, x))
+    return usual;
+  if (run_holds(d, group, 1, n, x) || fitting_scale(d, group, n, x, &s))
+    return s;
+  return usual;
+}
+
 static void
 put(uint8_t *out, int64_t bit, int n, uint32_t v)
 {
@@ -406,11 +351,12 @@ nmb__pack(nmb_dtype d, int group, float scale, int64_t n, const float *x, uint8_
 {
   const int64_t per = group_of(d, group, n);
   const int bits = nmb_dtype_get(d)->bits, sbits = scale_bits(d, group);
+  assert(nmb_dtype_codes(d));
   memset(out, 0, (size_t)nmb_bytes(d, group, n));
   int64_t bit = 0;
   for (int64_t from = 0; from < n; from += per) {
     const int64_t len = per < n - from ? per : n - from;
-    const uint32_t code = scale_code(d, scale, len, x + from);
+    const uint32_t code = scale_code(d, group, scale, len, x + from);
     const grid g = grid_of(d, group, scale, code);
     put(out, bit, sbits, code);
     bit += sbits;
@@ -441,11 +387,31 @@ unpack_plain(nmb_dtype d, const uint8_t *in, int64_t n, float *out)
   return true;
 }
 
+/* Blocks of files, decoded one by one. */
+static void
+unpack_native(const nmb__storage_info *s, const uint8_t *in, int64_t a, int64_t b,
+              float *out)
+{
+  float block[256];
+  assert(s->elems <= (int)(sizeof block / sizeof *block));
+  for (int64_t k = a / s->elems; k * s->elems < b; k++) {
+    const int64_t first = k * s->elems, lo = first > a ? first : a,
+                  hi = first + s->elems < b ? first + s->elems : b;
+    s->decode(in + k * s->bytes, 1, block);
+    memcpy(out + (lo - a), block + (lo - first), (size_t)(hi - lo) * sizeof *out);
+  }
+}
+
 void
 nmb__unpack(nmb_dtype d, int group, float scale, const uint8_t *in, int64_t a, int64_t b,
             float *out)
 {
   const int bits = nmb_dtype_get(d)->bits, sbits = scale_bits(d, group);
+  const int native = nmb__storage_native(d);
+  if (native != NMB_NONE) {
+    unpack_native(nmb__storage_get((nmb__storage)native), in, a, b, out);
+    return;
+  }
   if (unpack_plain(d, in + a * (bits / 8), b - a, out))
     return;
   const int64_t per = sbits ? group_of(d, group, b) : b > 0 ? b : 1;
@@ -475,7 +441,7 @@ nmb__round(nmb_dtype d, int group, float scale, int64_t rows, int64_t len, float
     for (int64_t from = 0; from < len; from += per) {
       const int64_t n = per < len - from ? per : len - from;
       float *y = x + r * len + from;
-      const grid g = grid_of(d, group, scale, scale_code(d, scale, n, y));
+      const grid g = grid_of(d, group, scale, scale_code(d, group, scale, n, y));
       for (int64_t i = 0; i < n; i++) {
         const grid e = grid_at(d, g, i);
         y[i] = element_value(d, e, element_code(d, e, y[i]));
@@ -505,6 +471,25 @@ block_of(const sides *s, int64_t row, int64_t col)
   return row / s->rows * s->each + row % s->rows / SIDE * s->across + col / SIDE;
 }
 
+/* A scale by which E4M3 holds the values of block i exactly, if there is one; else that
+ * of its largest value. */
+static float
+block_scale(const sides *s, int64_t i, float largest, const float *x)
+{
+  float v[SIDE * SIDE], scale = largest / 448;
+  const int64_t r0 = i / s->each * s->rows + i % s->each / s->across * SIDE;
+  const int64_t end = (i / s->each + 1) * s->rows, c0 = i % s->across * SIDE;
+  const int64_t rows = end - r0 < SIDE ? end - r0 : SIDE;
+  const int64_t cols = s->cols - c0 < SIDE ? s->cols - c0 : SIDE;
+  if (!(largest > 0))
+    return 1;
+  for (int64_t r = 0; r < rows; r++)
+    memcpy(v + r * cols, x + (r0 + r) * s->cols + c0, (size_t)cols * sizeof *v);
+  if (!run_holds(NMB_DT_F8E4M3, 0, scale, rows * cols, v))
+    (void)fitting_scale(NMB_DT_F8E4M3, 0, rows * cols, v, &scale);
+  return scale;
+}
+
 int64_t
 nmb__blocks_count(const nmb_tensor *t)
 {
@@ -526,7 +511,7 @@ nmb__blocks_find(const nmb_tensor *t, const float *x, float *scale)
       *at = m > *at || isnan(m) ? m : *at;
     }
   for (int64_t i = 0; i < n; i++)
-    scale[i] = scale[i] > 0 ? scale[i] / 448 : 1;
+    scale[i] = block_scale(&s, i, scale[i], x);
 }
 
 void
@@ -554,7 +539,7 @@ round_blocks(const nmb_tensor *t, int64_t n, float *x)
 void
 nmb__round_tensor(const nmb_tensor *t, float *x)
 {
-  if (!nmb__format_has(t->dtype))
+  if (!nmb_dtype_codes(t->dtype))
     return;
   const int64_t n = nmb_tensor_count(t), last = t->dim[t->rank - 1];
   const bool weight = t->role == NMB_ROLE_WEIGHT;

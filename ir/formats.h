@@ -30,6 +30,8 @@
 #include "nmbench/nmb_ir.h"
 
 /* ------------------------------------------------------------------ elements */
+NMB_API uint32_t nmb__f32_code(float);
+NMB_API float nmb__f32_value(uint32_t);
 NMB_API uint16_t nmb__f16_code(float);
 NMB_API float nmb__f16_value(uint16_t);
 NMB_API uint16_t nmb__bf16_code(float);
@@ -61,15 +63,14 @@ NMB_API float nmb__e8m0_value(unsigned code);
 NMB_API const float *nmb__nf4_values(void);
 
 /* ---------------------------------------------------------------------- runs */
-/* Can values be stored in this format? (not int32, nor what has no codec) */
-NMB_API bool nmb__format_has(nmb_dtype);
 /* The scale beside the stream of n values; 1 for formats that have none.  weight: are
  * they a weight?  Values and caches are cast to fp8 as they are. */
 NMB_API float nmb__tensor_scale(nmb_dtype, int group, bool weight, int64_t n, const float *x);
-/* One run: nmb_bytes(dtype, group, n) bytes. */
+/* One run, of a format that values can be rounded to: nmb_bytes(dtype, group, n) bytes. */
 NMB_API void nmb__pack(nmb_dtype, int group, float scale, int64_t n, const float *x,
                        uint8_t *out);
-/* Elements [a, b) of a run that starts at `in`; out[0] is element a. */
+/* Elements [a, b) of a run that starts at `in`, of any format but int32; out[0] is element
+ * a.  Reads whole blocks of the formats of files. */
 NMB_API void nmb__unpack(nmb_dtype, int group, float scale, const uint8_t *in, int64_t a,
                          int64_t b, float *out);
 /* What unpack makes of what pack makes of rows[rows][len], in place.  Groups start anew

@@ -9,6 +9,7 @@
 #include "base/run.h"
 #include "ir/eval-op.h"
 #include "ir/formats.h"
+#include "ir/storage.h"
 #include "ir/func-exec.h"
 #include "ir/verify_code.h"
 
@@ -188,6 +189,14 @@ aligned_start(const nmb_tensor *t, int64_t a, int64_t *byte)
   return g * step;
 }
 
+/* Blocks of files are read whole. */
+static int64_t
+blocks_end(nmb_dtype d, int64_t n)
+{
+  const int64_t per = nmb_dtype_get(d)->group;
+  return nmb__storage_native(d) == NMB_NONE ? n : (n + per - 1) / per * per;
+}
+
 static nmb_status
 get_run(nmb__frame *f, const access *a, const run *r, void *out)
 {
@@ -200,7 +209,7 @@ get_run(nmb__frame *f, const access *a, const run *r, void *out)
   }
   int64_t lo;
   const int64_t first = aligned_start(r->t, r->a, &lo);
-  const int64_t hi = nmb_bytes(r->t->dtype, r->t->group, r->b);
+  const int64_t hi = nmb_bytes(r->t->dtype, r->t->group, blocks_end(r->t->dtype, r->b));
   uint8_t *buf = buffer(f, hi - lo);
   NMB_TRY(move_bytes(f, a, r->at + lo, hi - lo, buf));
   nmb__unpack(r->t->dtype, r->t->group, r->scale, buf, r->a - first, r->b - first, out);
@@ -212,6 +221,8 @@ put_run(nmb__frame *f, const access *a, const run *r, const void *in)
 {
   const int64_t n = r->b - r->a;
   int64_t byte;
+  if (nmb__storage_native(r->t->dtype) != NMB_NONE)
+    return fault(f, a->insn, a->j, r->at, "is of a format that values cannot be rounded to");
   if (aligned_start(r->t, r->a, &byte) != r->a)
     return fault(f, a->insn, a->j, r->at, "is written in the middle of a group");
   const int64_t bytes = nmb_bytes(r->t->dtype, r->t->group, n);
@@ -305,6 +316,12 @@ nmb__weight_place(nmb__frame *f, nmb_id slot)
     return NMB_OK;
   const int64_t n = nmb_tensor_count(t);
   k->there = true;
+  for (int64_t c = 0; k->bytes && c < f->spot[slot].copies; c++) {
+    const access a = {.insn = NMB_NONE, .slot = slot, .copy = c, .write = true};
+    NMB_TRY(move_bytes(f, &a, 0, nmb_tensor_bytes(t), (uint8_t *)(uintptr_t)k->bytes));
+  }
+  if (k->bytes)
+    return NMB_OK;
   if (!k->block)
     return nmb__slot_put(f, slot, 0, n, k->value);
   float *v = nmb__xrealloc(NULL, (size_t)n, sizeof *v);

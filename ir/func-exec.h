@@ -8,10 +8,11 @@
 
 /* The values of a weight of a layer, read from its memory and kept. */
 typedef struct nmb__kept {
-  const float *value; /* NULL: no weight */
-  float scale;        /* the tensor's, beside its bytes */
-  const float *block; /* NULL, or the scales of its blocks, likewise */
-  bool there;         /* its bytes are in memory */
+  const float *value;   /* NULL: no weight */
+  float scale;          /* the tensor's, beside its bytes */
+  const float *block;   /* NULL, or the scales of its blocks, likewise */
+  const uint8_t *bytes; /* NULL, or as a file has them */
+  bool there;           /* its bytes are in memory */
 } nmb__kept;
 
 typedef struct nmb__frame {
@@ -19,8 +20,9 @@ typedef struct nmb__frame {
   const nmb_prog *p;
   const nmb__func_options *o;
   nmb__place at;
-  nmb__bytes *mem;    /* [nmem] */
-  nmb__bytes *tile;   /* [nmem] of local memories, for one kernel tile that goes row by row */
+  nmb__bytes *mem; /* [nmem] */
+  nmb__bytes
+      *tile; /* [nmem] of local memories, for one kernel tile that goes row by row */
   nmb__spot *spot;    /* [nslot] */
   nmb__kept *weight;  /* [nslot] of this layer; value NULL unless it is a weight */
   bool *spoiled;      /* [nslot] something else has written there */
@@ -28,7 +30,7 @@ typedef struct nmb__frame {
   int64_t swap;       /* 0 or 1: which of its two buffers the hidden state comes in */
   nmb_id hidden_in, hidden_out; /* slots of this block; NMB_NONE */
   int64_t hidden_at[2];         /* addresses of `in` and `out` in all blocks */
-  void **scratch;     /* [ntensor] as dense as the tensor; NaN where nothing is read */
+  void **scratch; /* [ntensor] as dense as the tensor; NaN where nothing is read */
   uint8_t *buffer;
   int64_t room;
   uint64_t digest;

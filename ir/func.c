@@ -7,6 +7,7 @@
 
 #include "base/run.h"
 #include "ir/formats.h"
+#include "ir/storage.h"
 #include "ir/func-exec.h"
 #include "ir/func-order.h"
 
@@ -15,6 +16,7 @@ typedef struct shelf {
   char *key;
   float *value, *before; /* before: the state that the last step began with */
   float *block; /* of a weight in blocks of rows: their scales */
+  uint8_t *bytes; /* of a weight in a format of files */
   float scale;
   int64_t count, cap, seen; /* elements; of memory: of a position; positions */
 } shelf;
@@ -26,6 +28,7 @@ typedef struct shelves {
 
 struct nmb__func {
   nmb__weights weights;
+  nmb__held held;
   nmb__func_options o;
   shelves weight, memory;
   nmb__frame f;
@@ -58,6 +61,7 @@ shelves_clear(shelves *s)
     free(s->v[i].value);
     free(s->v[i].before);
     free(s->v[i].block);
+    free(s->v[i].bytes);
   }
   free(s->v);
   *s = (shelves){0};
@@ -107,6 +111,12 @@ void
 nmb__func_order(nmb__func *s, uint64_t order)
 {
   s->o.order = order;
+}
+
+nmb__held
+nmb__func_held(const nmb__func *s)
+{
+  return s->held;
 }
 
 uint64_t
@@ -203,6 +213,48 @@ weight_key(nmb_run *run, const nmb__frame *f, nmb_id slot)
                     (int)l.kind, l.unit_rows, l.channels, l.padded);
 }
 
+/* What there is to put into memory: values and the scales beside them, or bytes. */
+static nmb_status
+weight_fetch(nmb_run *run, const nmb__func *s, nmb_id tensor, shelf *x, float *v)
+{
+  const nmb__frame *f = &s->f;
+  const nmb_tensor *t = &f->p->tensor[tensor];
+  const int64_t n = nmb_tensor_count(t);
+  x->scale = 1;
+  if (nmb__storage_native(t->dtype) != NMB_NONE) {
+    x->bytes = nmb__xrealloc(NULL, (size_t)nmb_tensor_bytes(t), 1);
+    return nmb__weight_bytes(run, &s->weights, f->p, tensor, &f->at, x->bytes);
+  }
+  NMB_TRY(nmb__weight_values(run, &s->weights, f->p, tensor, &f->at, NMB__ROUND_NONE, v));
+  x->scale = nmb__tensor_scale(t->dtype, t->group, true, n, v);
+  if (t->dtype == NMB_DT_F8BLK) {
+    x->block = nmb__xrealloc(NULL, (size_t)nmb__blocks_count(t), sizeof *x->block);
+    nmb__blocks_find(t, v, x->block);
+  }
+  return NMB_OK;
+}
+
+/* What the memory gives back of the values of a weight. */
+static void
+held_count(nmb__held *h, const nmb_tensor *t, int64_t n, const float *v, const float *back)
+{
+  double most = 0, square = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const double off = fabs((double)v[i] - (double)back[i]);
+    most = off > most || isnan(off) ? off : most;
+    square += (double)v[i] * (double)v[i];
+  }
+  h->weights++;
+  if (!(most > 0))
+    return;
+  h->rounded++;
+  most /= square > 0 ? sqrt(square / (double)n) : 1;
+  if (most > h->most) {
+    h->most = most;
+    snprintf(h->name, sizeof h->name, "%s", t->name);
+  }
+}
+
 /* Puts the weight into its slot and reads it back through it, once for each layout. */
 static nmb_status
 weight_load(nmb_run *run, nmb__func *s, nmb_id slot)
@@ -218,26 +270,22 @@ weight_load(nmb_run *run, nmb__func *s, nmb_id slot)
     alone = i == slot || !share_bytes(&f->p->slot[i], &f->p->slot[slot]);
   if (!x->value) {
     float *v = nmb__xrealloc(NULL, (size_t)n, sizeof *v);
-    nmb_status st = nmb__weight_values(run, &s->weights, f->p, tensor, &f->at,
-                                       NMB__ROUND_NONE, v);
-    x->scale = nmb__tensor_scale(t->dtype, t->group, true, n, v);
-    if (t->dtype == NMB_DT_F8BLK) {
-      x->block = nmb__xrealloc(NULL, (size_t)nmb__blocks_count(t), sizeof *x->block);
-      nmb__blocks_find(t, v, x->block);
-    }
-    *k = (nmb__kept){v, x->scale, x->block, false};
+    nmb_status st = weight_fetch(run, s, tensor, x, v);
+    *k = (nmb__kept){v, x->scale, x->block, x->bytes, false};
     if (st == NMB_OK)
       st = nmb__weight_place(f, slot);
     float *back = nmb__xrealloc(NULL, (size_t)n, sizeof *back);
     if (st == NMB_OK)
       st = nmb__slot_get(f, slot, 0, n, back);
+    if (st == NMB_OK)
+      held_count(&s->held, t, x->bytes ? 0 : n, v, back);
     free(v);
     x->value = back;
     x->count = n;
-    *k = (nmb__kept){back, x->scale, x->block, true};
+    *k = (nmb__kept){back, x->scale, x->block, x->bytes, true};
     return st;
   }
-  *k = (nmb__kept){x->value, x->scale, x->block, false};
+  *k = (nmb__kept){x->value, x->scale, x->block, x->bytes, false};
   return alone ? NMB_OK : nmb__weight_place(f, slot);
 }
 

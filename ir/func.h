@@ -60,6 +60,14 @@ NMB_API nmb_status nmb__func_step(nmb_run *, nmb__func *, const nmb_prog *,
                                   int64_t *columns);
 /* The order of the next steps, as in the options. */
 NMB_API void nmb__func_order(nmb__func *, uint64_t order);
+/* The weights put into memories so far, one for each layer and layout: of how many the
+ * memory holds other values than the model gives, as the format has no room for these. */
+typedef struct nmb__held {
+  int weights, rounded;
+  double most; /* largest difference of one over the root mean square of its weight */
+  char name[64];
+} nmb__held;
+NMB_API nmb__held nmb__func_held(const nmb__func *);
 /* Of all values that instructions of the last step have written, in whatever order. */
 NMB_API uint64_t nmb__func_digest(const nmb__func *);
 #endif

@@ -11,6 +11,7 @@ libnmbench_la_SOURCES += ir/machine.c ir/machine.h ir/machine-set.c
 libnmbench_la_SOURCES += ir/plan-mem.c ir/plan-sched.c
 libnmbench_la_SOURCES += ir/lower-view.c ir/lower-move.c ir/lower-cost.c ir/census.c ir/census.h
 libnmbench_la_SOURCES += ir/eval.h ir/eval.c ir/eval-op.h ir/eval-op.c ir/eval-product.c ir/eval-arith.c \
-  ir/eval-attn.c ir/eval-moe.c ir/eval-rope.c ir/eval-state.c ir/eval-random.c ir/formats.h ir/formats.c
+  ir/eval-attn.c ir/eval-moe.c ir/eval-rope.c ir/eval-state.c ir/eval-random.c ir/formats.h ir/floats.c ir/formats.c \
+  ir/storage.def ir/storage.h ir/storage.c
 libnmbench_la_SOURCES += ir/func.h ir/func.c ir/func-exec.h ir/func-exec.c ir/func-mem.h \
   ir/func-mem.c ir/func-order.h ir/func-order.c ir/values.h ir/values.c

@@ -32,6 +32,12 @@ nmb_dtype_find(const char *name)
   return NMB_NONE;
 }
 
+bool
+nmb_dtype_codes(nmb_dtype d)
+{
+  return d != NMB_DT_I32 && (d < NMB_DT_Q4_1 || d > NMB_DT_Q2_0);
+}
+
 const nmb_op_info *
 nmb_op_get(nmb_opcode c)
 {

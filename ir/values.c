@@ -595,6 +595,12 @@ nmb__values_first(const nmb__values_check *c)
   return &c->first;
 }
 
+nmb__held
+nmb__values_held(const nmb__values_check *c)
+{
+  return nmb__func_held(c->code);
+}
+
 const nmb__deviation *
 nmb__values_tensors(const nmb__values_check *c, int *n)
 {

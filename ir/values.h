@@ -18,6 +18,7 @@
 #define NMB__VALUES_H
 
 #include "ir/eval.h"
+#include "ir/func.h"
 
 /* One tensor of a block, over all layers and steps so far. */
 typedef struct nmb__deviation {
@@ -94,6 +95,8 @@ NMB_API const nmb__agreement *nmb__values_agreement(const nmb__values_check *);
 /* The same with all products added in float: where it is better, that is what the
  * arithmetic of the machine's engines costs. */
 NMB_API const nmb__agreement *nmb__values_ideal(const nmb__values_check *);
+/* How the memories hold the weights of the model. */
+NMB_API nmb__held nmb__values_held(const nmb__values_check *);
 /* Has the machine an engine with an arithmetic of its own? */
 NMB_API bool nmb__machine_differs(const struct nmb_hw *);
 NMB_API const nmb__first_diff *nmb__values_first(const nmb__values_check *);

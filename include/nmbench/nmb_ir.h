@@ -61,6 +61,9 @@ typedef struct nmb_dtype_info {
 } nmb_dtype_info;
 NMB_API const nmb_dtype_info *nmb_dtype_get(nmb_dtype);
 NMB_API int nmb_dtype_find(const char *name); /* NMB_NONE if unknown */
+/* Can values be rounded to it?  Not to int32, nor to the blocks of files, which hold the
+ * weights of those files only. */
+NMB_API bool nmb_dtype_codes(nmb_dtype);
 
 /* -------------------------------------------------------------------- graph */
 #define NMB_MAXRANK 5

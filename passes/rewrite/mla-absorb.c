@@ -107,6 +107,16 @@ attrs_move(nmb_prog *p, nmb_id from, nmb_id to)
     nmb_op_attr_set(p, to, p->op[from].attr[i]);
 }
 
+/* Holds a weight turned.  Blocks of a file lie along what were its rows: turned, only wide
+ * numbers hold its values. */
+static void
+turn(nmb_prog *p, nmb_id weight, const int64_t dim[3])
+{
+  if (!nmb_dtype_codes(p->tensor[weight].dtype))
+    nmb_tensor_format(p, weight, NMB_DT_F32, 0);
+  nmb_tensor_reshape(p, weight, 3, dim);
+}
+
 /* Scores over the latent cache: one unit per sequence, all heads in it. */
 static nmb_id
 absorb_key(nmb_prog *p, const latent *l)
@@ -114,7 +124,7 @@ absorb_key(nmb_prog *p, const latent *l)
   const nmb_op qk = p->op[l->qk], up = p->op[l->k_up];
   const nmb_tensor q = p->tensor[qk.in[0]], c = p->tensor[up.in[0]];
   const int64_t T = q.dim[0], nh = q.dim[1], rank = c.dim[3], B = c.dim[0];
-  nmb_tensor_reshape(p, up.in[1], 3, (int64_t[]){nh, rank, q.dim[2]});
+  turn(p, up.in[1], (int64_t[]){nh, rank, q.dim[2]});
   const nmb_id ql = act_new(p, &qk, "q_absorbed", q.dtype, T, nh, rank);
   nmb_op_attr_set(p,
                   insert(p, l->qk, NMB_OP_HLINEAR, 2, (nmb_id[]){qk.in[0], up.in[1]}, ql),

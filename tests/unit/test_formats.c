@@ -376,7 +376,7 @@ test_pack(void)
   uint8_t bytes[N * 4 + 64];
   for (int d = 0; d < NMB_NDTYPE; d++)
     for (int group = 8; group <= 40; group += 32) {
-      if (!nmb__format_has((nmb_dtype)d))
+      if (!nmb_dtype_codes((nmb_dtype)d))
         continue;
       const int g = nmb_dtype_get((nmb_dtype)d)->group < 0 ? group : 0;
       const int64_t size = nmb_bytes((nmb_dtype)d, g, N);
@@ -405,14 +405,14 @@ test_nothing(void)
 {
   float x[40] = {0}; /* all zero: no scale, no trouble */
   for (int d = 0; d < NMB_NDTYPE; d++) {
-    if (!nmb__format_has((nmb_dtype)d))
+    if (!nmb_dtype_codes((nmb_dtype)d))
       continue;
     nmb__round((nmb_dtype)d, 16, nmb__tensor_scale((nmb_dtype)d, 16, true, 40, x), 1, 40,
                x);
     for (int i = 0; i < 40; i++)
       CU_ASSERT_DOUBLE_EQUAL(x[i], 0, 0);
   }
-  CU_ASSERT_FALSE(nmb__format_has(NMB_DT_I32));
+  CU_ASSERT_FALSE(nmb_dtype_codes(NMB_DT_I32));
 }
 
 UNIT_MAIN("formats", {"fp8, fp6 and fp4 are the nearest of their values", test_mini},

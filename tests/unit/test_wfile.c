@@ -37,6 +37,36 @@ same_name(const char *a, const char *b)
   return !*a && !*b;
 }
 
+/* The format that a program has for the stored one holds its values, in as many bytes. */
+static void
+held_check(nmb_run *run, const nmb__storage_info *info, const uint8_t *bytes, int64_t n,
+           const float *x)
+{
+  const nmb_dtype d = info->dtype;
+  uint8_t *b = NMB_NEW(run, uint8_t, nmb_bytes(d, info->group, n) + 1);
+  float *y = NMB_NEW(run, float, n);
+  if (nmb__storage_native(d) != NMB_NONE) {
+    CU_ASSERT_EQUAL(nmb__storage_get((nmb__storage)nmb__storage_native(d)), info);
+    CU_ASSERT_EQUAL(nmb_bytes(d, 0, info->elems), info->bytes);
+    for (int64_t a = 0; a < n; a += 37) {
+      nmb__unpack(d, 0, 1, bytes, a, n, y);
+      CU_ASSERT_EQUAL(memcmp(y, x + a, (size_t)(n - a) * sizeof *y), 0);
+    }
+    return;
+  }
+  if (info->elems > 1) /* the same bytes but for the place of the scales */
+    CU_ASSERT_EQUAL(nmb_bytes(d, info->group, n), n / info->elems * info->bytes);
+  const float scale = nmb__tensor_scale(d, info->group, true, n, x);
+  nmb__pack(d, info->group, scale, n, x, b);
+  nmb__unpack(d, info->group, scale, b, 0, n, y);
+  for (int64_t i = 0; i < n; i++) {
+    if (y[i] < x[i] || y[i] > x[i])
+      printf("\n  %s[%d]: held as %.9g, not %.9g", info->name, (int)i, (double)y[i],
+             (double)x[i]);
+    CU_ASSERT_FALSE(y[i] < x[i] || y[i] > x[i]);
+  }
+}
+
 /* One row of a vector file: {"type", "rows": [{"hex", "f32"}]}. */
 static void
 vector_check(nmb_run *run, const char *type, const json_t *row, int *checked)
@@ -54,6 +84,7 @@ vector_check(nmb_run *run, const char *type, const json_t *row, int *checked)
       continue;
     CU_ASSERT_EQUAL(n % (size_t)info->bytes, 0);
     info->decode(b, (int64_t)n / info->bytes, got);
+    held_check(run, info, b, (int64_t)count, got);
     for (size_t i = 0; i < count; i++) {
       const float w = (float)json_number_value(json_array_get(want, i));
       const bool zero =

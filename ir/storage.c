@@ -2,7 +2,7 @@
 /* Stored numbers -> floats, bit for bit as the formats' own programs compute them:
  * all arithmetic in binary32, in the order d * scale first, then times the code, and
  * never contracted into a fused multiply-add (C11 without GNU extensions). */
-#include "frontend/storage.h"
+#include "ir/storage.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,18 +27,10 @@ nmb__le64(const uint8_t *b)
   return (uint64_t)nmb__le32(b) | (uint64_t)nmb__le32(b + 4) << 32;
 }
 
-static float
-bits_float(uint32_t u)
-{
-  float f;
-  memcpy(&f, &u, sizeof f);
-  return f;
-}
-
 float
 nmb__lefloat(const uint8_t *b)
 {
-  return bits_float(nmb__le32(b));
+  return nmb__f32_value(nmb__le32(b));
 }
 
 static float
@@ -65,7 +57,7 @@ double_of(uint64_t u)
 
 PLAIN(f32, 4, nmb__lefloat(b))
 PLAIN(f16, 2, nmb__f16_value(nmb__le16(b)))
-PLAIN(bf16, 2, bits_float((uint32_t)nmb__le16(b) << 16))
+PLAIN(bf16, 2, nmb__f32_value((uint32_t)nmb__le16(b) << 16))
 PLAIN(f64, 8, double_of(nmb__le64(b)))
 PLAIN(u8, 1, *b)
 PLAIN(i8, 1, (int8_t)*b)
@@ -390,9 +382,9 @@ decode_q2_0(const uint8_t *b, int64_t n, float *y)
 
 /* ------------------------------------------------------------------- table */
 static const nmb__storage_info infos[] = {
-#define X(id, name, elems, bytes, decoder, gguf, st)                                     \
-  {name, elems, bytes, decode_##decoder, gguf, st},
-#include "frontend/storage.def"
+#define X(id, name, elems, bytes, decoder, gguf, st, dtype, group)                       \
+  {name, elems, bytes, decode_##decoder, gguf, st, NMB_DT_##dtype, group},
+#include "ir/storage.def"
 #undef X
 };
 
@@ -416,6 +408,17 @@ nmb__storage_safetensors(const char *dtype)
 {
   for (int i = 0; i < NMB__NSTORAGE; i++)
     if (*infos[i].safetensors && !strcmp(infos[i].safetensors, dtype))
+      return i;
+  return NMB_NONE;
+}
+
+int
+nmb__storage_native(nmb_dtype d)
+{
+  if (nmb_dtype_codes(d))
+    return NMB_NONE;
+  for (int i = 0; i < NMB__NSTORAGE; i++)
+    if (infos[i].dtype == d)
       return i;
   return NMB_NONE;
 }
