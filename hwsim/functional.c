@@ -26,7 +26,7 @@ evaluate(nmb_run *run, const nmb_prog *p)
 }
 
 static const nmb_opt opts[] = {
-    {"orders", "int", "", "1", "0..1000", "orders to run besides the one emitted"},
+    {"orders", "int", "", "2", "0..1000", "orders to run besides the one emitted"},
     {"weights", "size", "byte", "1GiB", "0B..", "most bytes of weights, in float"},
     {0}};
 

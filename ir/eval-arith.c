@@ -335,6 +335,44 @@ analog(const nmb__opctx *c, int64_t m, int64_t n, int64_t k, const float *x, int
   free(v);
 }
 
+/* ------------------------------------------------------------------ any order */
+static float *
+magnitudes(int64_t rows, int64_t len, const float *x, int64_t ld)
+{
+  float *v = nmb__xrealloc(NULL, (size_t)(rows * len) + 1, sizeof *v);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t l = 0; l < len; l++)
+      v[i * len + l] = fabsf(x[i * ld + l]);
+  return v;
+}
+
+/* From m x n sums of k products to one end of what they can be in another order: twice the
+ * error bound of values-each.h.  plain: w is [k][n].  The sum of magnitudes S is in float, too,
+ * at least (1 - g) S, so that S is at most 1 + 2 g of it; the two more terms cover what is
+ * rounded here; each product may underflow. */
+static void
+one_end(int side, bool plain, int64_t m, int64_t n, int64_t k, const float *x, int64_t ldx,
+        const float *w, int64_t ldw, float *y, int64_t ldy)
+{
+  const double ku = (double)(k + 2) * 0x1p-24, g = ku / (1 - ku);
+  float *a = magnitudes(m, k, x, ldx);
+  float *b = plain ? magnitudes(k, n, w, ldw) : magnitudes(n, k, w, ldw);
+  float *sum = nmb__xrealloc(NULL, (size_t)(m * n) + 1, sizeof *sum);
+  if (plain)
+    nmb__product_plain(m, n, k, a, k, b, n, sum, n);
+  else
+    nmb__product(m, n, k, a, k, b, k, sum, n);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      const double far = 2 * g * (1 + 2 * g) * (double)sum[i * n + j] + (double)k * 0x1p-148;
+      float *to = &y[i * ldy + j];
+      *to = nextafterf((float)((double)*to + side * far), side > 0 ? INFINITY : -INFINITY);
+    }
+  free(a);
+  free(b);
+  free(sum);
+}
+
 /* ------------------------------------------------------------------- products */
 void
 nmb__product_on(const nmb__opctx *c, int64_t m, int64_t n, int64_t k, const float *x,
@@ -344,7 +382,10 @@ nmb__product_on(const nmb__opctx *c, int64_t m, int64_t n, int64_t k, const floa
     return;
   if (!c->v->arith)
     nmb__product(m, n, k, x, ldx, w, ldw, y, ldy);
-  else if (is_array(c->v->arith->engine))
+  else if (c->v->arith->side) {
+    nmb__product(m, n, k, x, ldx, w, ldw, y, ldy);
+    one_end(c->v->arith->side, false, m, n, k, x, ldx, w, ldw, y, ldy);
+  } else if (is_array(c->v->arith->engine))
     analog(c, m, n, k, x, ldx, w, ldw, y, ldy);
   else
     digital(c, m, n, k, x, ldx, w, ldw, 1, y, ldy);
@@ -354,8 +395,11 @@ void
 nmb__product_plain_on(const nmb__opctx *c, int64_t m, int64_t n, int64_t k, const float *p,
                       int64_t ldp, const float *v, int64_t ldv, float *y, int64_t ldy)
 {
-  if (!c->v->arith || is_array(c->v->arith->engine)) /* arrays take linear alone */
+  const nmb__arith *a = c->v->arith;
+  if (!a || a->side || is_array(a->engine)) /* arrays take linear alone */
     nmb__product_plain(m, n, k, p, ldp, v, ldv, y, ldy);
-  else
+  if (a && a->side)
+    one_end(a->side, true, m, n, k, p, ldp, v, ldv, y, ldy);
+  else if (a && !is_array(a->engine))
     digital(c, m, n, k, p, ldp, v, 1, ldv, y, ldy);
 }

@@ -252,8 +252,10 @@ weight_key(nmb_run *run, const nmb_prog *p, nmb_id tensor, nmb__rounding roundin
   const nmb_tensor *t = &p->tensor[tensor];
   if (rounding == NMB__ROUND_NONE)
     return turned(p, tensor) ? nmb_format(run, "%s turned", t->name) : t->name;
-  return nmb_format(run, "%s %s %s %d", t->name, turned(p, tensor) ? "turned" : "",
-                    nmb_dtype_get(t->dtype)->name, t->group);
+  /* blocks are of rows and columns: heads apart and heads together have other ones */
+  const int64_t rows = t->dtype == NMB_DT_F8BLK && t->rank > 1 ? t->dim[t->rank - 2] : 0;
+  return nmb_format(run, "%s %s %s %d %" PRId64, t->name, turned(p, tensor) ? "turned" : "",
+                    nmb_dtype_get(t->dtype)->name, t->group, rows);
 }
 
 static nmb_status
@@ -599,9 +601,11 @@ run_op(stepper *s, nmb_id id)
     const nmb_tensor *t = &p->tensor[o->out[i]];
     if (o->code == NMB_OP_KVAPPEND)
       cache_keep(s->e, p, nmb_tensor_root(p, o->in[0]), &s->at, v.out[i]);
-    else if (s->e->o.rounding == NMB__ROUND_STORED)
+    else if (s->e->o.rounding == NMB__ROUND_STORED && !s->e->o.settle)
       nmb__round_tensor(t, v.out[i]);
   }
+  if (s->e->o.settle && o->code != NMB_OP_KVAPPEND)
+    NMB_TRY(s->e->o.settle(s->run, s->e->o.watch_self, p, &s->at, id, &v));
   if (s->e->o.watch)
     s->e->o.watch(s->e->o.watch_self, p, &s->at, id, &v);
   nmb__run_release(s->run, mark);

@@ -31,6 +31,7 @@
 typedef struct nmb__arith {
   const struct nmb_engine *engine;
   uint64_t seed;
+  int side; /* -1, 1: instead, the least and the most that sums in float can give */
 } nmb__arith;
 /* Does it differ from sums in float? */
 NMB_API bool nmb__arith_differs(const struct nmb_engine *);
@@ -89,6 +90,10 @@ typedef struct nmb__eval_options {
   /* (optional) called after each op with the values of its outputs */
   void (*watch)(void *self, const nmb_prog *, const nmb__place *, nmb_id op,
                 const nmb__vals *);
+  /* (optional) called after each op but kvappend, instead of rounding: later ops read what
+   * it leaves in the outputs */
+  nmb_status (*settle)(nmb_run *, void *self, const nmb_prog *, const nmb__place *,
+                       nmb_id op, const nmb__vals *);
   void *watch_self;
 } nmb__eval_options;
 

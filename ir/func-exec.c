@@ -753,7 +753,7 @@ compute(nmb__frame *f, nmb_id insn, const nmb__turn *turn, plan *pl)
   const nmb_tile *t = turn ? turn->tile : &in->tile;
   const void *of[NMB_MAXOPND] = {NULL};
   nmb__vals v = {.by_table = true};
-  nmb__arith arith = {&f->p->hw->engine[in->engine], 0};
+  nmb__arith arith = {.engine = &f->p->hw->engine[in->engine]};
   if (f->o->arith && nmb__arith_differs(arith.engine)) {
     arith.seed = nmb__hash(&(uint64_t[]){f->o->noise, (uint64_t)f->at.position,
                                          (uint64_t)in->op, (uint64_t)f->p->spec.context},

@@ -14,4 +14,5 @@ libnmbench_la_SOURCES += ir/eval.h ir/eval.c ir/eval-op.h ir/eval-op.c ir/eval-p
   ir/eval-attn.c ir/eval-moe.c ir/eval-rope.c ir/eval-state.c ir/eval-random.c ir/formats.h ir/floats.c ir/formats.c \
   ir/storage.def ir/storage.h ir/storage.c
 libnmbench_la_SOURCES += ir/func.h ir/func.c ir/func-exec.h ir/func-exec.c ir/func-mem.h \
-  ir/func-mem.c ir/func-order.h ir/func-order.c ir/values.h ir/values.c
+  ir/func-mem.c ir/func-order.h ir/func-order.c ir/values.h ir/values.c \
+  ir/values-each.h ir/values-each.c

@@ -8,6 +8,7 @@
 #include "base/run.h"
 #include "ir/func.h"
 #include "ir/prog.h"
+#include "ir/values-each.h"
 #include "ir/values.h"
 #include "ir/verify_code.h"
 #include "nmbench/nmb_sim.h"
@@ -21,6 +22,7 @@ typedef struct expected {
 struct nmb__values_check {
   nmb__values_options o;
   nmb__eval *exact, *stored;
+  nmb__eval *each;    /* as stored, but every op reads what the code has made */
   nmb__func *code;    /* its products in float */
   nmb__func *real;    /* as the machine's engines add them up */
   nmb_prog *graph;    /* whose routers are watched */
@@ -31,6 +33,7 @@ struct nmb__values_check {
   int nop;            /* of the program at hand */
   int64_t nposition;
   expected *expected; /* [position * nop + op] */
+  nmb__made made;     /* by the code */
   bool looking;       /* the order at hand is the one that is compared */
   nmb__agreement agreement, ideal;
   nmb__first_diff first;
@@ -94,21 +97,6 @@ expected_clear(nmb__values_check *c)
 }
 
 /* ------------------------------------------------------------------ comparison */
-/* Largest rounding of a format, relative; sums in another order may tip it. */
-static double
-tolerance_of(const nmb__values_check *c, const nmb_tensor *t)
-{
-  if (c->o.tolerance > 0)
-    return c->o.tolerance;
-  switch (t->dtype) {
-  case NMB_DT_I32: return 0;
-  case NMB_DT_F32: return 0.01;
-  case NMB_DT_F16:
-  case NMB_DT_BF16: return 0.04;
-  default: return 0.3;
-  }
-}
-
 static nmb__deviation *
 deviation_of(nmb__values_check *c, const nmb__func_event *e)
 {
@@ -136,77 +124,82 @@ deviation_of(nmb__values_check *c, const nmb__func_event *e)
 }
 
 static nmb_status
-off(nmb_run *run, nmb__values_check *c, const nmb__func_event *e, int64_t row,
-    int64_t column, double value, double reference)
-{
-  if (c->first.insn == NMB_NONE) {
-    const char *text = nmb__insn_text(run, e->p, e->insn);
-    c->first = (nmb__first_diff){.insn = e->insn,
-                                 .layer = e->at->layer,
-                                 .row = row,
-                                 .column = column,
-                                 .context = e->p->spec.context,
-                                 .value = value,
-                                 .expected = reference};
-    c->first_text = nmb__xrealloc(c->first_text, strlen(text) + 1, 1);
-    strcpy(c->first_text, text);
-    c->first.text = c->first_text;
-  }
-  if (!c->o.stop)
-    return NMB_OK;
-  return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
-                  "%s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
-                  " is %.9g, expected %.9g",
-                  nmb__insn_text(run, e->p, e->insn), e->at->layer, row, column, value,
-                  reference);
-}
-
-static bool
-same(double a, double b, double room)
-{
-  if (isnan(a) || isnan(b))
-    return isnan(a) && isnan(b);
-  if (isinf(a) || isinf(b))
-    return a == b;
-  return fabs(a - b) <= room;
-}
-
-static nmb_status
 watch_code(nmb_run *run, void *self, const nmb__func_event *e)
 {
   nmb__values_check *c = self;
+  (void)run;
   if (!c->looking || e->op == NMB_NONE)
     return NMB_OK;
   const nmb_op *o = &e->p->op[e->op];
-  const nmb_tensor *t = &e->p->tensor[o->out[e->out]];
   const expected *x = &c->expected[e->at->position * c->nop + e->op];
   const nmb__region *r = e->region;
-  if (!x->value[e->out])
+  nmb__made_add(&c->made, e);
+  if (!x->value[e->out] || e->p->tensor[o->out[e->out]].dtype == NMB_DT_I32)
     return NMB_OK;
   nmb__deviation *d = deviation_of(c, e);
-  const double rms = x->rms[e->out], share = tolerance_of(c, t);
+  const double rms = x->rms[e->out];
   const float *v = e->value;
   for (int64_t m = r->m0; m < r->m1; m++)
     for (int64_t k = r->c0; k < r->c1; k++, v++) {
-      const float *ref = &x->value[e->out][m * r->len + k];
-      double a = (double)*v, b = (double)*ref;
-      if (t->dtype == NMB_DT_I32) {
-        int32_t i[2];
-        memcpy(&i[0], v, 4);
-        memcpy(&i[1], ref, 4);
-        a = i[0];
-        b = i[1];
-      }
-      if (!same(a, b, share * (rms + fabs(b)) + 1e-30))
-        NMB_TRY(off(run, c, e, m, k, a, b));
-      if (!isfinite(a - b))
+      const double b = (double)x->value[e->out][m * r->len + k], far = (double)*v - b;
+      if (!isfinite(far))
         continue;
-      d->most = fmax(d->most, fabs(a - b) / (rms > 0 ? rms : 1));
-      d->square += (a - b) * (a - b);
+      d->most = fmax(d->most, fabs(far) / (rms > 0 ? rms : 1));
+      d->square += far * far;
       d->reference += b * b;
       d->n++;
     }
   return NMB_OK;
+}
+
+/* The instruction that makes an element of an op's output. */
+static nmb_id
+maker(const nmb_prog *p, nmb_id op, const nmb__off *f, int64_t *row, int64_t *column)
+{
+  nmb__region r[NMB_MAXOPND];
+  nmb_operand unused[NMB_MAXOPND];
+  for (nmb_id i = 0; i < p->ninsn; i++) {
+    const nmb_insn *in = &p->insn[i];
+    if (in->kind != NMB_INSN_EXEC || in->op != op)
+      continue;
+    const int n = nmb__regions(p, in->engine, op, &in->tile, r, unused);
+    for (int j = 0; j < n; j++) {
+      if (r[j].arg != p->op[op].nin + f->out || r[j].len <= 0)
+        continue;
+      *row = f->at / r[j].len;
+      *column = f->at % r[j].len;
+      if (*row >= r[j].m0 && *row < r[j].m1 && *column >= r[j].c0 && *column < r[j].c1)
+        return i;
+    }
+  }
+  return NMB_NONE;
+}
+
+static nmb_status
+settle(nmb_run *run, void *self, const nmb_prog *p, const nmb__place *at, nmb_id op,
+       const nmb__vals *v)
+{
+  nmb__values_check *c = self;
+  nmb__off f;
+  NMB_TRY(nmb__made_settle(run, &c->made, p, at, op, v, &f));
+  if (f.out == NMB_NONE || c->first.insn != NMB_NONE)
+    return NMB_OK;
+  int64_t row = 0, column = f.at;
+  const nmb_id insn = maker(p, op, &f, &row, &column);
+  const char *text = insn == NMB_NONE ? nmb_op_get(p->op[op].code)->name
+                                      : nmb__insn_text(run, p, insn);
+  const double near = f.value < f.least ? f.least : f.most;
+  c->first = (nmb__first_diff){insn == NMB_NONE ? 0 : insn, at->layer, row, column,
+                               p->spec.context, f.value, near, NULL};
+  c->first_text = nmb__xrealloc(c->first_text, strlen(text) + 1, 1);
+  strcpy(c->first_text, text);
+  c->first.text = c->first_text;
+  if (!c->o.stop)
+    return NMB_OK;
+  return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                  "%s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
+                  " is %.9g, expected %.9g to %.9g",
+                  text, at->layer, row, column, f.value, f.least, f.most);
 }
 
 double
@@ -294,6 +287,11 @@ nmb__values_open(const nmb__weights *w, const nmb__values_options *o)
                                                      .invent = o->invent,
                                                      .watch = watch_stored,
                                                      .watch_self = c});
+  c->each = nmb__eval_open(w, &(nmb__eval_options){.rounding = NMB__ROUND_STORED,
+                                                   .by_table = true,
+                                                   .invent = o->invent,
+                                                   .settle = settle,
+                                                   .watch_self = c});
   c->code =
       nmb__func_open(w, &(nmb__func_options){
                             .invent = o->invent, .watch = watch_code, .watch_self = c});
@@ -309,9 +307,11 @@ nmb__values_close(nmb__values_check *c)
     return;
   nmb__eval_close(c->exact);
   nmb__eval_close(c->stored);
+  nmb__eval_close(c->each);
   nmb__func_close(c->code);
   nmb__func_close(c->real);
   expected_clear(c);
+  nmb__made_clear(&c->made);
   for (int i = 0; i < c->ndeviation; i++) {
     free((void *)(uintptr_t)c->deviation[i].block_name);
     free((void *)(uintptr_t)c->deviation[i].name);
@@ -368,6 +368,25 @@ reference(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const int32_t *
   return NMB_OK;
 }
 
+/* What the instructions made, op by op; and the memory that the logits are taken from holds
+ * what the last of them made. */
+static nmb_status
+each_op(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const int32_t *ids,
+        const float *given)
+{
+  const float *logits;
+  int64_t rows, columns;
+  NMB_TRY(nmb__eval_step(run, c->each, p, ids, &logits, &rows, &columns));
+  nmb__made_clear(&c->made);
+  for (int64_t i = 0; i < rows * columns; i++)
+    if (given[i] < logits[i] || given[i] > logits[i])
+      return nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
+                      "logit %" PRId64 " of row %" PRId64
+                      " is %.9g in memory, but was written as %.9g",
+                      i % columns, i / columns, (double)given[i], (double)logits[i]);
+  return NMB_OK;
+}
+
 /* Values that engines add up in their own ways are no errors of the code: they are made by a
  * further run, and its logits are what counts. */
 static nmb_status
@@ -406,6 +425,8 @@ nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const in
   for (int i = 0; i <= c->o.orders && st == NMB_OK; i++) {
     nmb__func_order(c->code, i ? c->o.seed * 8191 + (uint64_t)i : 0);
     c->looking = i == 0;
+    if (i == 0)
+      nmb__made_begin(&c->made, p);
     st = nmb__func_step(run, c->code, p, ids, &logits, &rows, &columns);
     if (st != NMB_OK)
       break;
@@ -414,6 +435,7 @@ nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const in
       first = nmb__xrealloc(NULL, bytes, 1);
       memcpy(first, logits, bytes);
       digest = nmb__func_digest(c->code);
+      st = each_op(run, c, p, ids, first);
     } else if (memcmp(first, logits, bytes) != 0 || digest != nmb__func_digest(c->code))
       st = nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
                     "order %d of the instructions, which waits allow, gives other values "

@@ -5,7 +5,9 @@
  *   exact   the graph before the passes in float, its router free: what the model says
  *   stored  the graph after them, every value rounded to its tensor's format
  *   code    the instructions, out of simulated memories, in several orders
- * `code` has to equal `stored` but for the order of sums.  Where engines of the machine add
+ * An op of `code` has to equal that of the reference on the inputs that the code had, but for
+ * the order of sums, within bounds that values-each.h derives.  `stored` never sees the
+ * code's values: how far they are from it at the end is told, not judged.  Where engines of the machine add
  * products up in ways of their own (nmb_arith; converters of analog arrays), the code runs
  * once more so; its logits are compared with those of `exact`, which is what number
  * formats and arithmetic cost.
@@ -71,7 +73,6 @@ typedef struct nmb__values_options {
   bool tables;   /* experts are those of the tables in float, too */
   bool invent;   /* caches of a step that is the first, but after a context */
   bool stop;     /* at the first value that is off */
-  double tolerance; /* share of (root mean square + value) that is not off; 0: by format */
 } nmb__values_options;
 
 typedef struct nmb__values_check nmb__values_check;

@@ -173,7 +173,7 @@ one_pipeline(nmb_run *run, const subject *m, const nmb_hw *hw, int n, tally *t)
     pick[s] = at % choices(s);
     at = n / (s + 2) + n * (s + 1);
   }
-  try(m, hw, pipeline_text(run, pick, n % 7), 1 + n % 4, 5, t);
+  try(m, hw, pipeline_text(run, pick, n % NFORMAT), 1 + n % 4, 5, t);
 }
 
 /* *file: what is to be closed. */
@@ -224,6 +224,8 @@ static const struct {
     {"deepseek_v2_lite", "hbm3-attacc-stack+buffer", 2, 5, 6, {2, 1, 2, 4, 2}},
     /* a norm over all heads of a value that has them apart */
     {"bitnet", "npu-hbm-pim", 3, 5, 0, {1, 1, 1, 4, 1}},
+    /* blocks of 128 x 128 of a weight with heads together in prefill, apart in decode */
+    {"kimi_linear", "gpu-h100", 2, 5, 9, {0, 1, 0, 0, 0}},
     /* as many units of scores as tokens */
     {"openai_gpt", "hbm3-attacc-stack+group", 4, 4, 5, {3, 1, 1, 4, 0}}};
 
