@@ -368,6 +368,27 @@ plain_operands(walker *k, nmb_insn *in, const opinfo *o)
   return true;
 }
 
+bool
+nmb_rows_by_data(const nmb_prog *p, const nmb_insn *in, int j, int64_t *at, int64_t *end)
+{
+  if (in->kind != NMB_INSN_EXEC || in->opnd[j].write)
+    return false;
+  const nmb_op *o = &p->op[in->op];
+  const int arg = o->code == NMB_OP_TAKE ? 1 : o->code == NMB_OP_COMBINE ? 0 : NMB_NONE;
+  if (arg == NMB_NONE || nmb_tensor_root(p, o->in[arg]) != in->opnd[j].tensor)
+    return false;
+  *at = 0;
+  *end = p->slot[in->opnd[j].slot].bytes;
+  const nmb_tensor *c = &p->tensor[o->in[arg]];
+  if (o->code == NMB_OP_TAKE && /* of its sequences */
+      nmb_tensor_count(c) == nmb_tensor_count(&p->tensor[in->opnd[j].tensor])) {
+    const int64_t d = c->dim[c->rank - 1], rows = nmb_tensor_count(c) / (c->dim[0] * d);
+    *at = in->tile.m0 * rows * nmb_bytes(c->dtype, c->group, d);
+    *end = in->tile.m1 * rows * nmb_bytes(c->dtype, c->group, d);
+  }
+  return true;
+}
+
 static bool
 move_operands(walker *k, nmb_insn *in, const opinfo *o)
 {

@@ -163,6 +163,17 @@ rect_of(const nmb_prog *p, const nmb_operand *o)
   return (nmb__runs){at, o->rows, o->row_bytes, o->stride};
 }
 
+/* The bytes that an operand of an instruction may touch. */
+static nmb__runs
+reach(const nmb_prog *p, nmb_id insn, const nmb_operand *o)
+{
+  const nmb_insn *in = &p->insn[insn];
+  int64_t at, end;
+  if (nmb_rows_by_data(p, in, (int)(o - in->opnd), &at, &end))
+    return (nmb__runs){p->slot[o->slot].offset + at, 1, end - at, 0};
+  return rect_of(p, o);
+}
+
 static int64_t
 rect_end(const nmb__runs *r)
 {
@@ -275,7 +286,7 @@ check_list(const ctx *c, const list *l, int covered, nmb_id id, const nmb_operan
     const access *a = &l->v[i];
     if (a->insn == id || apart(c, &c->p->insn[a->insn], &c->p->insn[id], o->mem))
       continue;
-    const nmb__runs x = rect_of(c->p, a->o);
+    const nmb__runs x = reach(c->p, a->insn, a->o);
     if (rects_meet(&x, r) && !over(c, a->insn, id))
       return hazard(c, a->insn, a->o, id, o);
   }
@@ -363,7 +374,7 @@ check_accesses(ctx *c, nmb_id id)
   const nmb_insn *n = &c->p->insn[id];
   for (int i = 0; i < n->nopnd; i++) {
     const nmb_operand *o = &n->opnd[i];
-    const nmb__runs r = rect_of(c->p, o);
+    const nmb__runs r = reach(c->p, id, o);
     NMB_TRY(check_slot(c, o->slot, id, o, &r));
     for (const nmb_id *s = c->alias[o->slot]; *s != NMB_NONE; s++)
       NMB_TRY(check_slot(c, *s, id, o, &r));

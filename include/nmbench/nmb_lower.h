@@ -98,6 +98,11 @@ NMB_API nmb_status nmb_lower_transfer(nmb_run *, const nmb_prog *, nmb_id tensor
                                       const nmb_step *step, nmb_insns *out);
 
 /* Do two transfers move the same bytes?  Then the second is not needed in a block. */
+/* Does only the data say which rows operand j of an instruction reads (those that an
+ * indexer has chosen, those of a token's experts)?  It then names as many as are read, but what
+ * has written any of bytes [*at, *end) of the slot has to be over. */
+NMB_API bool nmb_rows_by_data(const nmb_prog *, const nmb_insn *, int j, int64_t *at,
+                              int64_t *end);
 NMB_API bool nmb_moves_equal(const nmb_insn *, const nmb_insn *);
 /* Likewise what takes the block's `out` to where all blocks hand over the hidden
  * state: whole, in the home of the engine that makes `out` in the block with most

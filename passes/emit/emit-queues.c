@@ -52,6 +52,16 @@ rect_of(const nmb_operand *o)
   return (rect){o->offset, o->rows, o->row_bytes, o->stride};
 }
 
+/* The bytes that operand j may touch. */
+static rect
+reach(const nmb_prog *p, const nmb_insn *in, int j)
+{
+  int64_t at, end;
+  if (nmb_rows_by_data(p, in, j, &at, &end))
+    return (rect){at, 1, end - at, 0};
+  return rect_of(&in->opnd[j]);
+}
+
 static int64_t
 rect_end(const rect *r)
 {
@@ -138,11 +148,13 @@ need(emitter *e, nmb_id engine, const access *x)
     e->need[x->engine] = x->insn;
 }
 
-/* What an operand of an instruction on `engine` has to wait for. */
+/* What operand j of an instruction has to wait for. */
 static void
-hazards(emitter *e, nmb_id engine, const nmb_operand *o)
+hazards(emitter *e, const nmb_insn *in, int j)
 {
-  const rect r = rect_of(o);
+  const nmb_operand *o = &in->opnd[j];
+  const nmb_id engine = in->engine;
+  const rect r = reach(e->p, in, j);
   for (const access *x = e->use[o->slot]; x; x = x->next) {
     if (!x->write && !o->write)
       continue;
@@ -159,9 +171,10 @@ hazards(emitter *e, nmb_id engine, const nmb_operand *o)
 }
 
 static void
-record(emitter *e, const nmb_insn *in, nmb_id id, const nmb_operand *o)
+record(emitter *e, const nmb_insn *in, nmb_id id, int j)
 {
-  const rect r = rect_of(o);
+  const nmb_operand *o = &in->opnd[j];
+  const rect r = reach(e->p, in, j);
   access *x = e->use[o->slot];
   while (x && (x->step != in->step || x->engine != in->engine || x->write != o->write))
     x = x->next;
@@ -242,13 +255,13 @@ issue(emitter *e, const nmb_insn *from)
       return nmb_fail(e->run, NMB_UNVERIFIED, p->tensor[o->tensor].loc,
                       "tensor %s has no buffer in memory %s", p->tensor[o->tensor].name,
                       p->hw->mem[o->mem].name);
-    hazards(e, in.engine, o);
+    hazards(e, &in, i);
   }
   nmb_id *known = known_row(e, &in);
   settle(e, &in, known);
   const nmb_id id = nmb_insn_add(p, &in);
   for (int i = 0; i < in.nopnd; i++)
-    record(e, &in, id, &in.opnd[i]);
+    record(e, &in, id, i);
   if (in.kind == NMB_INSN_SYNC)
     synced(e, &in, id);
   e->tail[in.engine] = id;

@@ -226,6 +226,8 @@ static const struct {
     {"bitnet", "npu-hbm-pim", 3, 5, 0, {1, 1, 1, 4, 1}},
     /* blocks of 128 x 128 of a weight with heads together in prefill, apart in decode */
     {"kimi_linear", "gpu-h100", 2, 5, 9, {0, 1, 0, 0, 0}},
+    /* keys that an indexer may choose, among them one that another engine appends */
+    {"glm5", "gpu-a100-pimba", 2, 5, 1, {1, 1, 0, 1, 1}},
     /* as many units of scores as tokens */
     {"openai_gpt", "hbm3-attacc-stack+group", 4, 4, 5, {3, 1, 1, 4, 0}}};
 
