@@ -143,6 +143,23 @@ experts_read(reader *r)
   return set(r, NMB__F_MOE_LAYERS, "ffn_gate_inp.weight", list);
 }
 
+/* Layers that take the indexer's choice of an earlier one have none. */
+static nmb_status
+indexers_read(reader *r)
+{
+  bool all = true;
+  json_t *list = json_array();
+  for (int64_t i = 0; i < r->c.set[NMB__F_LAYERS].i; i++) {
+    const bool own = of_layer(r, i, "indexer.attn_k.weight") != NULL;
+    json_array_append_new(list, json_string(own ? "full" : "shared"));
+    all &= own;
+  }
+  if (r->c.set[NMB__F_INDEX_HEADS].i && !all && of_any(r, "indexer.attn_k.weight"))
+    return set(r, NMB__F_INDEX_TYPES, "indexer.attn_k.weight", list);
+  json_decref(list);
+  return NMB_OK;
+}
+
 /* Widths of the parts of latent attention. */
 static nmb_status
 latent_read(reader *r)
@@ -374,6 +391,7 @@ nmb__gguf_tensors(reader *r)
   NMB_TRY(sizes_read(r));
   NMB_TRY(experts_read(r));
   NMB_TRY(latent_read(r));
+  NMB_TRY(indexers_read(r));
   NMB_TRY(mixers_read(r));
   NMB_TRY(windows_read(r));
   return quirks_read(r);

@@ -564,6 +564,25 @@ def latent(split, q_rank, v3=False, arch='deepseek2'):
     return keys(arch, **k), m.t, o
 
 
+def sparse(arch, shared):
+    k, t, o = latent(True, 10, True, arch=arch)
+    m = Maker(52, 3)
+    for i, b in m.layers():
+        if i == 1 and shared:
+            continue
+        m.lin(b + 'indexer.attn_q_b', 2 * 8, 10)
+        m.lin(b + 'indexer.attn_k', 8, H)
+        m.norm(b + 'indexer.k_norm', 8, True)
+        m.lin(b + 'indexer.proj', 2, H)
+    t.update({n: v for n, v in m.t.items() if 'indexer' in n})
+    k.update({arch + '.attention.indexer.head_count': 2, arch + '.attention.indexer.key_length': 8, arch + '.attention.indexer.top_k': 4})
+    return k, t, dict(o, index=(2, 8, 4), index_adjacent=arch == 'glm-dsa')
+
+
+CASES['deepseek32'] = lambda: sparse('deepseek32', False)
+CASES['glm-dsa'] = lambda: sparse('glm-dsa', True)
+
+
 @case
 def minicpm3():
     k, t, o = latent(False, 10, arch='minicpm3')

@@ -111,7 +111,7 @@ class Model:
                       logits=1, embed=1, residual=1, act='silu', alibi=False, clip=0, topk=2, score='softmax',
                       renorm=True, route=1, heads=4, kv=2, dk=8, layers=2, before_rope=True, unit_qk=False,
                       shared_gate=False, mla=None, limit=0, linear=1, route_input=False, freqs=None,
-                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False, mix_heads=0, tiled=False, alone=False, gated_q=False, by_width=False, gated=None, sinks=lambda i: True, beside=False, v_scale=1, full_scaling=False, unit_inner=False, missing=False, router_cap=0)
+                      groups=0, keep=0, chunk=0, stretch=lambda i, p: 1, yarn=None, sparsemixer=False, mix_heads=0, tiled=False, alone=False, gated_q=False, by_width=False, gated=None, sinks=lambda i: True, beside=False, v_scale=1, full_scaling=False, unit_inner=False, missing=False, router_cap=0, index=None, index_adjacent=False)
         self.o.update(options)
 
     def has(self, name):
@@ -225,6 +225,23 @@ class Model:
             y = self.norm(y, b + 'attn_sub_norm')
         return self.lin(y, b + 'attn_output')
 
+    def chosen(self, x, latent, b, i, rot):
+        """DeepSeek-V3.2's indexer: -inf where a key is not among the best of a token."""
+        n, d, top = self.o['index']
+        T, half = len(x), not self.o['index_adjacent']
+        if self.has(b + 'indexer.attn_k'):
+            k = self.lin(x, b + 'indexer.attn_k')
+            k = k - k.mean(-1, keepdims=True)
+            k = k / np.sqrt((k * k).mean(-1, keepdims=True) + 1e-6)
+            k = k * self.t[b + 'indexer.k_norm.weight'] + self.t[b + 'indexer.k_norm.bias']
+            q = self.rotate(self.lin(latent, b + 'indexer.attn_q_b').reshape(T, n, d), i, rot, not half)
+            k = self.rotate(k.reshape(T, 1, d), i, rot, not half)[:, 0]
+            w = self.lin(x, b + 'indexer.proj')
+            s = np.einsum('th,ths->ts', w, np.maximum(np.einsum('thd,sd->ths', q, k), 0))
+            s = np.where(np.arange(T)[None] <= np.arange(T)[:, None], s, -np.inf)
+            self.kept = np.argsort(np.argsort(-s, -1, kind='stable'), -1, kind='stable') < top
+        return np.where(self.kept, 0.0, -np.inf)
+
     def latent(self, x, b, i):
         o, T = self.o, len(x)
         nope, rot, dv, rank = (o['mla'][k] for k in ('nope', 'rot', 'dv', 'rank'))
@@ -243,9 +260,10 @@ class Model:
             w = self.lin(c, b + 'attn_kv_b').reshape(T, -1, nope + dv)
             kn, v = w[..., :nope], w[..., nope:]
         qr, kr = self.rotate(q[..., nope:], i, rot), self.rotate(kr, i, rot)
+        extra = self.chosen(x, self.norm(self.lin(x, b + 'attn_q_a'), b + 'attn_q_a_norm'), b, i, rot) if o['index'] else 0
         k = np.concatenate([kn, kr.repeat(kn.shape[1], 1)], -1)
         q = np.concatenate([q[..., :nope], qr], -1)
-        return self.lin(self.attend(q, k, v, i, scale=o['scale']), b + 'attn_output')
+        return self.lin(self.attend(q, k, v, i, scale=o['scale'], extra=extra), b + 'attn_output')
 
     # -------------------------------------------------------------- networks
     def glu(self, g, u):
