@@ -8,7 +8,7 @@
 PYTHONDONTWRITEBYTECODE=1
 OPENBLAS_NUM_THREADS=1
 export PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS
-for part in hf_dense hf_gpt hf_wrapped; do
+for part in hf_dense hf_gpt hf_wrapped hf_gemma; do
   mkdir -p "$tmp/$part"
   "$PYTHON3" "$srcdir/tests/cli/$part.py" "$nmbench" "$tmp/$part" || fail "$part: logits differ"
 done
