@@ -205,11 +205,43 @@ speaker(const nmb_run *run, nmb_loc loc)
   return run && run->plugin ? run->plugin->name : "nmbench";
 }
 
+/* Bytes of the UTF-8 character at s that a terminal shows as one; 0: it is none, or a
+ * control character. */
+static size_t
+shown(const unsigned char *s)
+{
+  if (*s < 0x80)
+    return *s >= ' ' && *s != 0x7f;
+  const size_t n = *s >= 0xc2 && *s < 0xe0 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+  for (size_t i = 1; i < n; i++)
+    if (s[i] >> 6 != 2)
+      return 0;
+  return *s == 0xc2 && s[1] < 0xa0 ? 0 : n;
+}
+
+/* A name out of a file may hold anything: it must not write to a terminal but as itself,
+ * nor fill it.  Other bytes are shown as \xHH. */
+static char *
+printable(const char *s)
+{
+  enum { MOST = 2000 };
+  const size_t n = strlen(s);
+  char *out = nmb__xrealloc(NULL, (n < MOST ? n : MOST) + 8, 4), *to = out;
+  for (size_t i = 0, k; i < n && i < MOST; i += k ? k : 1)
+    if ((k = shown((const unsigned char *)s + i))) {
+      memcpy(to, s + i, k);
+      to += k;
+    } else
+      to += sprintf(to, "\\x%02x", (unsigned)(unsigned char)s[i]);
+  strcpy(to, n > MOST ? ".." : "");
+  return out;
+}
+
 static char *
 place_text(const nmb_run *run, nmb_loc loc)
 {
   char buf[64] = "";
-  const char *file = speaker(run, loc);
+  char *file = printable(speaker(run, loc));
   if (loc.file && loc.line > 0 && loc.col > 0)
     snprintf(buf, sizeof buf, ":%d:%d", loc.line, loc.col);
   else if (loc.file && loc.line > 0)
@@ -217,6 +249,7 @@ place_text(const nmb_run *run, nmb_loc loc)
   char *s = nmb__xrealloc(NULL, strlen(file) + strlen(buf) + 1, 1);
   strcpy(s, file);
   strcat(s, buf);
+  free(file);
   return s;
 }
 
@@ -227,9 +260,11 @@ report(nmb_run *run, const char *level, nmb_loc loc, const char *fmt, va_list ap
   va_list again;
   va_copy(again, ap);
   const int n = vsnprintf(NULL, 0, fmt, ap);
-  char *text = nmb__xrealloc(NULL, (size_t)(n < 0 ? 0 : n) + 1, 1);
-  vsnprintf(text, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
+  char *raw = nmb__xrealloc(NULL, (size_t)(n < 0 ? 0 : n) + 1, 1);
+  vsnprintf(raw, (size_t)(n < 0 ? 0 : n) + 1, fmt, again);
   va_end(again);
+  char *text = printable(n < 0 ? fmt : raw);
+  free(raw);
   char *place = place_text(run, loc);
   if (run && run->log)
     fprintf(run->log, "%s: %s: %s\n", place, level, text);

@@ -2,6 +2,7 @@
 #include "frontend/infer.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/run.h"
 #include "ir/func.h"
@@ -113,6 +114,19 @@ code_step(nmb_run *run, nmb__infer *f, nmb_prog *p, const int32_t *ids,
   return nmb__func_step(run, f->func, p, ids, logits, &rows, &columns);
 }
 
+/* Sums that outgrow single precision; a machine's formats may be meant to show that. */
+static nmb_status
+finite_check(nmb_run *run, const nmb__infer *f, const float *v, int64_t rows, int64_t n)
+{
+  for (int64_t i = 0; i < rows * n; i++)
+    if (!isfinite(v[i]))
+      return nmb_fail(run, NMB_BADINPUT, (nmb_loc){f->m->file->path, 0, 0},
+                      "the logit of token %" PRId64 " is %g: the weights give values "
+                      "beyond single precision",
+                      i % n, (double)v[i]);
+  return NMB_OK;
+}
+
 nmb_status
 nmb__infer_step(nmb_run *run, nmb__infer *f, const int32_t *ids, int64_t n, bool all,
                 const float **logits)
@@ -131,6 +145,8 @@ nmb__infer_step(nmb_run *run, nmb__infer *f, const int32_t *ids, int64_t n, bool
               : nmb__eval_step(run, f->eval, p, ids, logits, &rows, &columns);
   }
   nmb_prog_free(p);
+  if (s == NMB_OK && !f->hw)
+    s = finite_check(run, f, *logits, rows, columns);
   if (!f->hw)
     nmb__run_release(run, mark);
   f->done += n;

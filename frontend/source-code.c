@@ -70,7 +70,7 @@ nmb__src_fp4_row(const nmb__source *s, int64_t row, float *out)
     const float d = s->scale->type == NMB__ST_U8 ? nmb__e8m0_value(s->scale->data[at])
                                                  : nmb__src_element(s->scale, at) * f;
     for (int64_t i = g * s->block_cols; i < (g + 1) * s->block_cols; i++)
-      out[i] = nmb__mini_value(NMB__MINI_E2M1, b[i / 2] >> 4 * (i % 2) & 15u) * d;
+      out[i] = nmb__mini_value(NMB__MINI_E2M1, (unsigned)b[i / 2] >> 4 * (i % 2) & 15u) * d;
   }
 }
 

@@ -258,11 +258,8 @@ folder_open(nmb_run *run, nmb__wfile *w, const char **path)
 
 /* By the first bytes; a legacy llama2.c file has no magic, only a small width. */
 static nmb_status
-bytes_read(nmb_run *run, nmb__wfile *w, const char *path)
+bytes_read(nmb_run *run, nmb__wfile *w, const char *path, const uint8_t *p, size_t n)
 {
-  const uint8_t *p;
-  size_t n;
-  NMB_TRY(nmb__map_file(run, w, path, &p, &n));
   if (n >= 4 && !memcmp(p, "GGUF", 4))
     return nmb__gguf_read(run, w, path, p, n);
   if (n >= 9 && p[8] == '{' && nmb__le64(p) <= n)
@@ -276,7 +273,26 @@ bytes_read(nmb_run *run, nmb__wfile *w, const char *path)
   return nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, 0, 0},
                   "found bytes %02x %02x %02x %02x at the start, expected GGUF, "
                   "safetensors, llama2.c or rwkv.cpp",
-                  p[0], n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);
+                  n ? p[0] : 0, n > 1 ? p[1] : 0, n > 2 ? p[2] : 0, n > 3 ? p[3] : 0);
+}
+
+static nmb_status
+table_check(nmb_run *run, nmb__wfile *w, const char *path)
+{
+  NMB_TRY(nmb__wfile_sort(run, w));
+  NMB_TRY(nmb__wfile_apart(run, w));
+  if (!w->ntensor)
+    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, 0, 0}, "the file has no tensors");
+  return NMB_OK;
+}
+
+static nmb_status
+file_read(nmb_run *run, nmb__wfile *w, const char *path)
+{
+  const uint8_t *p;
+  size_t n;
+  NMB_TRY(nmb__map_file(run, w, path, &p, &n));
+  return bytes_read(run, w, path, p, n);
 }
 
 static nmb_status
@@ -289,11 +305,8 @@ any_open(nmb_run *run, nmb__wfile *w)
   if (nmb__is_folder(path))
     NMB_TRY(folder_open(run, w, &path));
   NMB_TRY(ends(path, ".json") ? nmb__safetensors_index(run, w, path)
-                              : bytes_read(run, w, path));
-  NMB_TRY(nmb__wfile_sort(run, w));
-  NMB_TRY(nmb__wfile_apart(run, w));
-  if (!w->ntensor)
-    return nmb_fail(run, NMB_BADINPUT, (nmb_loc){path, 0, 0}, "the file has no tensors");
+                              : file_read(run, w, path));
+  NMB_TRY(table_check(run, w, path));
   const char *config = beside(run, path, "config.json");
   if (w->naming == NMB__NAMES_HF && nmb__is_file(config))
     w->config = config;
@@ -310,4 +323,17 @@ nmb__wfile_open(nmb_run *run, const char *path, nmb__wfile **out)
     nmb__wfile_close(w);
   *out = s == NMB_OK ? w : NULL;
   return s;
+}
+
+nmb_status
+nmb__wfile_bytes(nmb_run *run, const char *path, const uint8_t *p, size_t n,
+                 nmb__wfile **out)
+{
+  nmb__wfile *w = NMB_NEW(run, nmb__wfile, 1);
+  w->path = nmb_strdup(run, path);
+  *out = NULL;
+  NMB_TRY(bytes_read(run, w, w->path, p, n));
+  NMB_TRY(table_check(run, w, w->path));
+  *out = w;
+  return NMB_OK;
 }

@@ -65,6 +65,9 @@ typedef struct nmb__wfile {
  * model.safetensors.index.json, or a folder with one of the last two.  What the file
  * is, its first bytes say.  *out lives in the run's arena. */
 NMB_API nmb_status nmb__wfile_open(nmb_run *, const char *path, nmb__wfile **out);
+/* The same for bytes in memory, which are borrowed: a file of that name holds them. */
+NMB_API nmb_status nmb__wfile_bytes(nmb_run *, const char *path, const uint8_t *, size_t,
+                                    nmb__wfile **out);
 NMB_API void nmb__wfile_close(nmb__wfile *);
 /* Is the path one that nmb__wfile_open takes, by its name alone? */
 NMB_API bool nmb__wfile_is(const char *path);

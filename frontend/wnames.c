@@ -552,6 +552,18 @@ halves_swap(float *v, int64_t n, int64_t len)
     }
 }
 
+/* A number that is none would make every value after it none, without a word. */
+static nmb_status
+finite_check(const wanted *q, const nmb__source *s, const float *v, int64_t n, bool decay)
+{
+  for (int64_t i = 0; i < n; i++)
+    if (!isfinite(v[i]) || (decay && v[i] > 0))
+      return nmb_fail(q->run, NMB_BADINPUT, (nmb_loc){s->t->file, 0, 0},
+                      "tensor '%s': value %" PRId64 " of %s is %g, expected a %snumber",
+                      s->t->name, i, q->t->name, (double)v[i], decay ? "negative " : "finite ");
+  return NMB_OK;
+}
+
 /* Reads one tensor, or one for each expert. */
 static nmb_status
 row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
@@ -587,6 +599,7 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
     if (row->part == PICK_TILED_COLS)
       columns_turn(q, rows, cols, to);
     const bool decay = row->part == PICK_DECAY || row->part == PICK_TILED_DECAY;
+    NMB_TRY(finite_check(q, s, to, slabs * rows * (cols ? cols : 1), decay));
     for (int64_t i = 0; decay && i < rows * (cols ? cols : 1); i++)
       to[i] = logf(-to[i]);
     for (int64_t i = 0; row->part == PICK_EXPONENT && i < rows * (cols ? cols : 1); i++)

@@ -38,12 +38,7 @@ says out "$((16 - before)) jobs run now, $before had been done"
 # two at once
 "$nmbench" run "$tmp/s.cfg" -q -j 1 -o "$tmp/two.h5" &
 pid=$!
-n=0
-while [ "$(lines "$tmp/two.h5.journal")" -lt 1 ] 2>/dev/null || [ ! -e "$tmp/two.h5.journal" ]; do
-  n=$((n + 1))
-  [ $n -lt 600 ] || break
-  sleep 0.05
-done
+await "$tmp/two.h5.journal" 1
 run run "$tmp/s.cfg" -o "$tmp/two.h5"
 expect 2 "a second run into one file"
 says err "another nmbench is running"

@@ -13,12 +13,7 @@ same "$tmp/one.h5" "$tmp/two.h5" "-j 1 and -j 2"
 # kill -9 at about 30 %
 "$nmbench" run "$tmp/s.cfg" -q -j 2 -o "$tmp/k.h5" &
 pid=$!
-n=0
-while [ "$(lines "$tmp/k.h5.journal")" -lt 5 ] 2>/dev/null || [ ! -e "$tmp/k.h5.journal" ]; do
-  n=$((n + 1))
-  [ $n -lt 600 ] || break
-  sleep 0.05
-done
+await "$tmp/k.h5.journal" 5
 kill -9 $pid
 wait $pid 2>/dev/null
 [ ! -e "$tmp/k.h5" ] || fail "the run had ended before it was killed"
@@ -32,12 +27,7 @@ same "$tmp/one.h5" "$tmp/k.h5" "killed and resumed"
 # one interrupt: running cells end; the file of results holds what is done
 "$nmbench" run "$tmp/s.cfg" -j 1 -o "$tmp/i.h5" >"$tmp/out" 2>"$tmp/err" &
 pid=$!
-n=0
-while [ "$(lines "$tmp/i.h5.journal")" -lt 2 ] 2>/dev/null || [ ! -e "$tmp/i.h5.journal" ]; do
-  n=$((n + 1))
-  [ $n -lt 600 ] || break
-  sleep 0.05
-done
+await "$tmp/i.h5.journal" 2
 kill -TERM $pid
 wait $pid
 code=$?

@@ -44,3 +44,14 @@ lines()
 {
   grep -c '^[0-9a-f]' "$1" 2>/dev/null
 }
+
+# await FILE N: until the journal has N results; says so when 60 s were not enough
+await()
+{
+  tries=0
+  until have=$(lines "$1") && [ "$have" -ge "$2" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 1200 ] || { fail "$1: ${have:-0} results after 60 s, expected $2"; return 1; }
+    sleep 0.05
+  done
+}
