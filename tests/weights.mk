@@ -28,7 +28,3 @@ dist_check_SCRIPTS += tests/cli/hf_dense.sh
 TESTS += tests/cli/hf_dense.sh
 EXTRA_DIST += tests/cli/hf_dense.py tests/cli/hf_gpt.py tests/cli/hf_wrapped.py tests/cli/hf_gemma.py
 EXTRA_DIST += tests/cli/hf_parts.py tests/cli/hf_moe.py tests/cli/hf_latent.py tests/cli/hf_state.py
-check_PROGRAMS += tests/fuzz/fuzz_weights
-TESTS += tests/fuzz/fuzz_weights
-tests_fuzz_fuzz_weights_SOURCES = tests/fuzz/fuzz_weights.c
-tests_fuzz_fuzz_weights_LDADD = libnmbench.la
