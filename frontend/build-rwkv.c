@@ -137,7 +137,8 @@ values(maker *m, nmb_id x, nmb_id step)
 static nmb_id
 head_norm(maker *m, nmb_id y)
 {
-  y = normed(m, "layer", GROUP_EPS, y, "y");
+  const double own = m->l->mixer.norm_eps;
+  y = normed(m, "layer", own > 0 ? own : GROUP_EPS, y, "y");
   y = op2(m, NMB_OP_MUL, y, per_head(m, "mixer.norm"), heads(m, "y"));
   return op2(m, NMB_OP_ADD, y, per_head(m, "mixer.norm.bias"), heads(m, "y"));
 }

@@ -294,6 +294,9 @@ nmb__mixer_resolve(const builder *b, nmb__mixer *t)
     t->gate_rank = I(b, MIX_GATE_RANK);
     t->a_rank = I(b, MIX_A_RANK);
     t->v_rank = I(b, MIX_V_RANK);
+    const char *key = b->c.set[NMB__F_EPS].key; /* flash-linear-attention's code */
+    if (key && !strcmp(key, "norm_eps"))
+      t->norm_eps = (double)t->dv * R(b, EPS);
     NMB_TRY(nmb__need(b, NMB__F_MIX_RANK));
     NMB_TRY(nmb__need(b, NMB__F_MIX_GATE_RANK));
     NMB_TRY(nmb__need(b, NMB__F_MIX_A_RANK));

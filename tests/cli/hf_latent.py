@@ -310,15 +310,59 @@ def deepseek_v4(w):
                          routed_scaling_factor=1.5, num_nextn_predict_layers=1), given, False), y
 
 
-def main():
-    nmbench, folder = sys.argv[1:3]
-    r = Runner(nmbench, folder)
-    for name in sys.argv[3:] or list(CASES):
-        w = Weights(name)
-        configs, want = CASES[name](w)
-        r.check(name, configs, w, want)
-    return r.done()
+@case
+def minimax_m3(w):
+    """Each head of an indexer chooses blocks of keys for a KV head (model card, vLLM's code)."""
+    f, block, topk = freqs(4, 5e6), 2, 2
+
+    def norm(x, name):
+        return w.rms(x, name, 1e-6, 1)
+
+    def chosen(x, b):
+        q = rotate(norm(heads(w.lin(x, f'{b}.index_q_proj', 16), 8), f'{b}.index_q_norm'), f)
+        k = rotate(norm(heads(w.lin(x, f'{b}.index_k_proj', 8), 8), f'{b}.index_k_norm'), f)[:, 0]
+        s = np.einsum('thd,sd->hts', q, k) * 8**-0.5 + causal(T)
+        s = np.concatenate([s, np.full((2, T, -T % block), -np.inf)], -1).reshape(2, T, -1, block).max(-1)
+        own = np.arange(s.shape[-1])[None] == np.arange(T)[:, None] // block
+        j = top(np.where(own, np.inf, s), topk)
+        return np.where(spread_last(j, s.shape[-1]).repeat(block, -1)[..., :T], 0, -np.inf) + causal(T)
+
+    def spread_last(j, n):
+        out = np.zeros((*j.shape[:-1], n), bool)
+        np.put_along_axis(out, j, True, -1)
+        return out
+
+    def attn(x, b, i):
+        b += '.self_attn'
+        q, k, v = (heads(w.lin(x, f'{b}.{c}_proj', n * 8), 8) for c, n in (('q', 4), ('k', 2), ('v', 2)))
+        q, k = rotate(norm(q, f'{b}.q_norm'), f), rotate(norm(k, f'{b}.k_norm'), f)
+        return w.lin(attend(q, k, v, mask=chosen(x, b).repeat(2, 0) if i else None), f'{b}.o_proj', H)
+
+    def net(x, name, n, gate='gate_proj', up='up_proj', down='down_proj'):
+        g, u = np.minimum(w.lin(x, f'{name}.{gate}', n), 1.0), np.clip(w.lin(x, f'{name}.{up}', n), -1, 1)
+        return w.lin((u + 1) * g * sigmoid(1.702 * g), f'{name}.{down}', H)
+
+    def network(x, b, i):
+        if i == 0:
+            return net(x, f'{b}.mlp', FF)
+        b += '.block_sparse_moe'
+        g = noaux(w.lin(x, f'{b}.gate', 6), w(f'{b}.e_score_correction_bias', 6, size=0.1), 3, scale=2.0)
+        return (mix(x, g, lambda e, x: net(x, f'{b}.experts.{e}', WIDE, 'w1', 'w3', 'w2')) +
+                net(x, f'{b}.shared_experts', WIDE))
+    y = pre(w, 3, attn, network, 1e-6, norm)
+    return variants('minimax_m3', 'MiniMaxM3ForCausalLM',
+                    dict(tie_word_embeddings=False, rms_norm_eps=1e-6, swiglu_alpha=1.702, use_gemma_norm=True, use_qk_norm=True,
+                         qk_norm_type='per_head', attention_output_gate=False, use_routing_bias=True, scoring_func='sigmoid',
+                         n_shared_experts=1, num_nextn_predict_layers=1, num_mtp_modules=7),
+                    dict(SIZES, num_hidden_layers=3, head_dim=8, hidden_act='swigluoai', swiglu_limit=1.0, rotary_dim=4,
+                         partial_rotary_factor=0.5, rope_theta=5e6, intermediate_size=WIDE, dense_intermediate_size=FF,
+                         moe_intermediate_size=WIDE, shared_intermediate_size=WIDE, num_local_experts=6, num_experts_per_tok=3,
+                         routed_scaling_factor=2.0, moe_layer_freq=[0, 1, 1],
+                         sparse_attention_config=dict(use_sparse_attention=True, sparse_attention_freq=[0, 1, 1], sparse_index_dim=8,
+                                                      sparse_num_index_heads=2, sparse_topk_blocks=topk, sparse_block_size=block,
+                                                      sparse_disable_index_value=[0, 1, 1], sparse_score_type='max',
+                                                      sparse_init_block=0, sparse_local_block=1)), False), y
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run(sys.argv, CASES, Runner, Weights))

@@ -704,15 +704,5 @@ def mimo_v2_flash(w):
     return variants('mimo_v2_flash', 'MiMoV2FlashForCausalLM', {}, given, False), y
 
 
-def main():
-    nmbench, folder = sys.argv[1:3]
-    r = Runner(nmbench, folder)
-    for name in sys.argv[3:] or list(CASES):
-        w = Weights(name)
-        configs, want = CASES[name](w)
-        r.check(name, configs, w, want)
-    return r.done()
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run(sys.argv, CASES, Runner, Weights, False))

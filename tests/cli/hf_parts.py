@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Parts that the evaluations in hf_moe.py, hf_latent.py and hf_state.py have in common.
+import json
+import subprocess
+
 import numpy as np
 
-from tiny_hf import ACT, TOKENS, VOCAB, attend, causal, heads, rms, rotate, sigmoid, softmax
+from tiny_hf import ACT, TOKENS, VOCAB, attend, causal, heads, rms, rotate, sigmoid, softmax  # noqa: F401
 
 H, FF, WIDE, T = 32, 40, 16, len(TOKENS)  # hidden, dense network, expert; tokens
 SIZES = dict(vocab_size=VOCAB, hidden_size=H, intermediate_size=FF, num_attention_heads=4, num_key_value_heads=2,
@@ -117,3 +120,29 @@ def pre(w, L, mixer, network, eps, norm=None, stem='model.', names=('input_layer
             x = x + residual * network(norm(x, f'{b}.{names[1]}'), b, i)
     x = norm(x, f'{stem}{last}')
     return x @ w(f'{stem}{embed}.weight', VOCAB, H).T if tied else w.lin(x, head, VOCAB)
+
+
+def steps(r, name, folder, n=3):
+    """Tokens that are made one by one, from caches and states, are those that the logits of the
+    whole sequence say."""
+    def job():
+        p = subprocess.run([r.nmbench, 'generate', folder, '--tokens', ','.join(map(str, TOKENS)), '-n', str(n), '--ignore-eos',
+                            '--json'], capture_output=True, text=True, env=r.env)
+        if p.returncode:
+            return f'{name}: generate: exit code {p.returncode}: {p.stderr.strip()}'
+        made = json.loads(p.stdout)['tokens'][-n:]
+        q = r.logits(folder, TOKENS + made[:-1])
+        want = np.array(json.loads(q.stdout)['logits'])[len(TOKENS) - 1:].argmax(-1).tolist() if not q.returncode else q.stderr
+        return None if made == want else f'{name}: step by step {made}, at once {want}'
+    r.jobs.append(r.pool.submit(job))
+
+
+def run(argv, cases, Runner, Weights, stepwise=True):
+    r = Runner(argv[1], argv[2])
+    for name in argv[3:] or list(cases):
+        w = Weights(name)
+        configs, want = cases[name](w)
+        r.check(name, configs, w, want)
+        if stepwise:
+            steps(r, name, f'{r.folder}/{name}.{next(iter(configs))}')
+    return r.done()

@@ -559,15 +559,55 @@ def rwkv(w):
                     dict(vocab_size=VOCAB, hidden_size=H, num_hidden_layers=2, intermediate_size=ff), False), y
 
 
-def main():
-    nmbench, folder = sys.argv[1:3]
-    r = Runner(nmbench, folder)
-    for name in sys.argv[3:] or list(CASES):
-        w = Weights(name)
-        configs, want = CASES[name](w)
-        r.check(name, configs, w, want)
-    return r.done()
+@case
+def rwkv7(w):
+    n, d, first = 4, 8, []
+
+    def shift(x):
+        return np.concatenate([np.zeros((1, H)), x[:-1]]) - x
+
+    def attention(x, b):
+        dx = shift(x)
+        m = {c: x + dx * w(f'{b}.x_{c}', 1, 1, H, size=0.3, around=0.5)[0] for c in 'rwkvag'}
+
+        def lora(c, rank, act, bias=True):
+            return w.lin(act(w.lin(m[c], f'{b}.{c}_lora.lora.0', rank)), f'{b}.{c}_lora.lora.2', H, bias)
+        r, k, v = (w.lin(m[c], f'{b}.{c}_proj', H) for c in 'rkv')
+        decay = np.exp(-np.exp(-0.5) * sigmoid(lora('w', 6, np.tanh)))
+        a, g = sigmoid(lora('a', 5, lambda x: x)), lora('g', 7, sigmoid, False)
+        if first:
+            v = v + (first[0] - v) * sigmoid(lora('v', 3, lambda x: x))
+        else:
+            first.append(v)
+        kk = heads(k * w(f'{b}.k_k', H, size=0.3, around=1), d)
+        kk = kk / np.sqrt((kk * kk).sum(-1, keepdims=True))
+        k = k + k * (a - 1) * w(f'{b}.k_a', H, size=0.3, around=1)
+        r, k, v, a, decay = (heads(y, d) for y in (r, k, v, a, decay))
+        S, out = np.zeros((n, d, d)), []
+        for t in range(T):
+            S = S * decay[t][:, None] - np.einsum('hvk,hk->hv', S, kk[t])[..., None] * (kk[t] * a[t])[:, None] + v[t][..., None] * k[t][:, None]
+            out.append(np.einsum('hvk,hk->hv', S, r[t]))
+        o = np.array(out)
+        o = o - o.mean(-1, keepdims=True)
+        o = (o / np.sqrt((o * o).mean(-1, keepdims=True) + d * 1e-5)).reshape(T, H)
+        o = o * w(f'{b}.g_norm.weight', H, size=0.2, around=1) + w(f'{b}.g_norm.bias', H, size=0.2)
+        o = o + ((r * k * w(f'{b}.r_k', n, d, size=0.3)).sum(-1, keepdims=True) * v).reshape(T, H)
+        return w.lin(o * g, f'{b}.o_proj', H)
+    x = w.layer(w.embed('model.embeddings', TOKENS, H), 'model.layers.0.pre_norm')
+    for i in range(3):
+        b = f'model.layers.{i}'
+        x = x + attention(w.layer(x, f'{b}.attn_norm'), f'{b}.attn')
+        y, b = w.layer(x, f'{b}.ffn_norm'), f'{b}.ffn'
+        y = w.lin(y + shift(y) * w(f'{b}.x_k', H, size=0.3, around=0.5), f'{b}.key', FF)
+        x = x + w.lin(np.maximum(y, 0)**2, f'{b}.value', H)
+    y = w.lin(w.layer(x, 'model.norm'), 'lm_head', VOCAB)
+    return {'saved': dict(model_type='rwkv7', architectures=['RWKV7ForCausalLM'], vocab_size=VOCAB, hidden_size=H, num_hidden_layers=3,
+                          head_dim=d, num_heads=n, intermediate_size=FF, hidden_ratio=4.0, hidden_act='sqrelu', decay_low_rank_dim=6,
+                          gate_low_rank_dim=7, a_low_rank_dim=5, v_low_rank_dim=3, norm_eps=1e-5, norm_bias=True, norm_first=True,
+                          attn=None, attn_mode='chunk', fuse_norm=True, fuse_cross_entropy=True, use_l2warp=False, use_cache=True,
+                          max_position_embeddings=2048, tie_word_embeddings=False, initializer_range=0.006,
+                          value_dim=[H] * 3, bos_token_id=1, eos_token_id=2)}, y
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(run(sys.argv, CASES, Runner, Weights))
