@@ -248,10 +248,16 @@ folder_open(nmb_run *run, nmb__wfile *w, const char **path)
       return NMB_OK;
     }
   const int n = nmb__folder_files(run, w->path, ".safetensors", &file);
-  if (n != 1)
+  if (n != 1) {
+    const char **pickled;
+    const int m = nmb__folder_files(run, w->path, ".bin", &pickled);
     return nmb_fail(run, NMB_BADINPUT, (nmb_loc){w->path, 0, 0},
                     "the folder has no model.safetensors and no "
-                    "model.safetensors.index.json");
+                    "model.safetensors.index.json%s",
+                    m < 1 ? ""
+                          : nmb_format(run, "; %s is not read: save it as safetensors",
+                                       pickled[0]));
+  }
   *path = nmb_format(run, "%s/%s", w->path, file[0]);
   return NMB_OK;
 }

@@ -137,8 +137,11 @@ nmb__wmodel_open(nmb_run *run, const char *path, nmb__wmodel **out)
   if (!named && !strchr(path, '/') && !nmb__is_file(path) && !nmb__is_folder(path))
     return no_such(run, path);
   nmb_status s = nmb__wfile_open(run, named ? named : path, &m->file);
-  if (s == NMB_OK && (s = arch_find(run, m)) != NMB_OK)
-    nmb__wfile_close(m->file);
+  if (s == NMB_OK) {
+    m->stems = nmb__wmodel_stems(m->file);
+    if ((s = arch_find(run, m)) != NMB_OK)
+      nmb__wfile_close(m->file);
+  }
   *out = s == NMB_OK ? m : NULL;
   return s;
 }

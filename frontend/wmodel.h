@@ -12,6 +12,7 @@ typedef struct nmb__wmodel {
   nmb__wfile *file;
   const nmb__arch *arch;
   nmb__layout_info layout;
+  uint32_t stems; /* by bit: which beginnings of names the file has (wnames.c) */
 } nmb__wmodel;
 
 /* path: as nmb__wfile_open takes it, or a name that nmb__wfile_named knows. */
@@ -44,6 +45,8 @@ NMB_API nmb__format nmb__storage_format(nmb__storage);
 NMB_API nmb__storage nmb__wmodel_storage(nmb_run *, const nmb__wmodel *, const char *name,
                                          int64_t layer);
 
+/* The beginnings of names of published files that the file has, by bit. */
+uint32_t nmb__wmodel_stems(const nmb__wfile *);
 /* Finds `weight` of model layer `layer` (-1: none): fills out, or only checks (NULL).
  * *exact: are the values those of a format that the graph has too? */
 NMB_API nmb_status nmb__wmodel_load(nmb_run *, const nmb__wmodel *, const nmb_tensor *,

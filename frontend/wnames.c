@@ -400,7 +400,8 @@ static bool
 as_stored(const name_row *row, const nmb__source *s)
 {
   return s->kind == NMB__SRC_PLAIN && !is_turned(row, s) && row->part != PICK_TILED_COLS &&
-         row->part != PICK_DECAY && row->part != PICK_TILED_DECAY && row->part != PICK_REST;
+         row->part != PICK_DECAY && row->part != PICK_TILED_DECAY && row->part != PICK_REST &&
+         row->part != PICK_HEAD_SWAPPED;
 }
 
 static nmb_status
@@ -422,23 +423,22 @@ bytes_read(const wanted *q, const name_row *row, const nmb__source *s, int64_t s
 }
 
 /* ----------------------------------------------------------------- finding */
-/* The pattern with its layer, expert and stem filled in. */
+/* The pattern with its layer, expert and stem filled in: rows of the table are short. */
 static const char *
 filled(const wanted *q, const char *pattern, const char *stem, int64_t expert)
 {
-  const char *s = "";
-  for (; *pattern; pattern++)
+  char s[512];
+  size_t n = 0;
+  for (; *pattern && *pattern != '!' && n < sizeof s / 2; pattern++)
     if (*pattern == '@')
-      s = stem;
-    else if (*pattern == '#')
-      s = nmb_format(q->run, "%s%" PRId64, s, q->layer);
-    else if (*pattern == '*')
-      s = nmb_format(q->run, "%s%" PRId64, s, expert);
-    else if (*pattern != '!')
-      s = nmb_format(q->run, "%s%c", s, *pattern);
+      n = (size_t)snprintf(s, sizeof s / 2, "%s", stem);
+    else if (*pattern == '#' || *pattern == '*')
+      n += (size_t)snprintf(s + n, sizeof s - n, "%" PRId64,
+                            *pattern == '#' ? q->layer : expert);
     else
-      return s;
-  return nmb_format(q->run, "%s%s", s, q->ending);
+      s[n++] = *pattern;
+  s[n] = 0;
+  return *pattern ? nmb_strdup(q->run, s) : nmb_format(q->run, "%s%s", s, q->ending);
 }
 
 /* What stands before the layers in published files. */
@@ -463,15 +463,31 @@ static const char *const stems[] = {"model.",
                                     "rwkv.",
                                     ""};
 #define NSTEM (sizeof stems / sizeof *stems)
+_Static_assert(NSTEM <= 32, "a bit for each");
+
+uint32_t
+nmb__wmodel_stems(const nmb__wfile *w)
+{
+  uint32_t there = 1U << (NSTEM - 1); /* none is always possible */
+  for (size_t k = 0; k + 1 < NSTEM; k++)
+    for (int i = 0; i < w->ntensor && !(there >> k & 1); i++)
+      if (!strncmp(w->tensor[i].name, stems[k], strlen(stems[k])))
+        there |= 1U << k;
+  return there;
+}
 
 static nmb_status
 open_one(const wanted *q, const char *pattern, int64_t expert, nmb__source *s,
          const char **name)
 {
   const size_t n = strchr(pattern, '@') ? NSTEM : 1;
+  *name = NULL;
+  *s = (nmb__source){0};
   for (size_t i = 0; i < n; i++) {
+    if (n > 1 && !(q->m->stems >> i & 1))
+      continue;
     const char *full = filled(q, pattern, stems[i], expert);
-    if (!i)
+    if (!*name)
       *name = full;
     NMB_TRY(nmb__source_open(q->run, q->m->file, &q->m->layout, full, s));
     if (s->t) {
@@ -768,8 +784,10 @@ nmb__wmodel_storage(nmb_run *run, const nmb__wmodel *m, const char *name, int64_
     if (!row_names(&q, &table[i]) ||
         open_one(&q, table[i].name, 0, &s, &full) != NMB_OK || !s.t)
       continue;
-    return as_stored(&table[i], &s) && !rescaling(m, name, layer) ? s.t->type
-                                                                   : NMB__NSTORAGE;
+    const bool unit = m->arch->head_unit && !strncmp(name, "head.", 5);
+    return as_stored(&table[i], &s) && !rescaling(m, name, layer) && !unit
+               ? s.t->type
+               : NMB__NSTORAGE;
   }
   return NMB__NSTORAGE;
 }
@@ -832,6 +850,10 @@ nmb__wmodel_load(nmb_run *run, const nmb__wmodel *m, const nmb_tensor *t, int64_
     q.weight = "embed.table";
   shape_of(&q);
   NMB_TRY(search(&q, out, &type, &found, &first));
+  if (!found && m->arch->tied && !strcmp(q.weight, "embed.table")) {
+    q.weight = "head.out"; /* files of some converters keep the head's name of the two */
+    NMB_TRY(search(&q, out, &type, &found, &first));
+  }
   if (!found && ends(t->name, ".bias")) {
     q.weight = nmb_format(run, "%.*s", (int)(strlen(t->name) - 5), t->name);
     q.ending = ".bias";

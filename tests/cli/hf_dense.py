@@ -167,6 +167,8 @@ Y = {'type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 64}
 case('llama', 'LlamaForCausalLM', C, dict(GQA, head_dim=16, rope_scaling=Y, max_position_embeddings=256), llama, '-yarn')
 Y = dict(Y, rope_type='yarn', beta_fast=16, beta_slow=2, attention_factor=1.2)
 case('llama', 'LlamaForCausalLM', C, dict(GQA, head_dim=16, rope_scaling=Y, max_position_embeddings=256), llama, '-yarn2')
+case('llama', 'LlamaForCausalLM', C, dict(SIZES, tie_word_embeddings=True), llama, '-head',
+     rename=lambda n: n.replace('model.embed_tokens', 'lm_head'))
 case('llama', 'LlamaModel', C, dict(GQA, tie_word_embeddings=True), lambda W, c: bare(W, c), '-bare')
 
 
@@ -351,12 +353,12 @@ C = dict(LLAMA, num_key_value_heads=None, rms_norm_eps=1e-5, max_position_embedd
 case('phi3', 'Phi3ForCausalLM', C, dict(GQA, sliding_window=4), phi3)
 LONG = {'type': 'longrope', 'short_factor': [1.0, 1.1, 1.5, 2.0], 'long_factor': [1.0, 3.0, 5.0, 9.0]}
 case('phi3', 'Phi3ForCausalLM', C, dict(SIZES, rope_scaling=LONG, max_position_embeddings=64, original_max_position_embeddings=16), phi3,
-     '-short')
+     '-short', v5=True)
 case('phi3', 'Phi3ForCausalLM', C, dict(SIZES, rope_scaling=LONG, max_position_embeddings=64, original_max_position_embeddings=6), phi3,
-     '-long')
+     '-long', v5=True)
 PART = {k: v if k == 'type' else v[:3] for k, v in LONG.items()}
 case('phi3', 'Phi3ForCausalLM', C, dict(GQA, rope_scaling=PART, max_position_embeddings=64, original_max_position_embeddings=6,
-                                        partial_rotary_factor=0.75, tie_word_embeddings=True), phi3, '-partial')
+                                        partial_rotary_factor=0.75, tie_word_embeddings=True), phi3, '-partial', v5=True)
 
 
 def stablelm(W, c):

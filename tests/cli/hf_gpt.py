@@ -223,6 +223,16 @@ case('gpt_neox', 'GPTNeoXForCausalLM', C, dict(BERT, intermediate_size=48, use_p
                                                rotary_emb_base=500), neox, '-serial')
 case('gpt_neox', 'GPTNeoXForCausalLM', C, dict(BERT, intermediate_size=128, rotary_pct=1.0, attention_bias=False, tie_word_embeddings=True,
                                                rope_scaling={'type': 'linear', 'factor': 2.0}), neox, '-tied')
+
+
+def rotations(c):
+    """As version 5 of the library saves it."""
+    c = {k: v for k, v in c.items() if k not in ('rope_scaling', 'torch_dtype')}
+    return {**c, 'dtype': 'float32', 'rope_parameters': {'rope_type': 'default', 'rope_theta': c.pop('rotary_emb_base', 10000),
+                                                         'partial_rotary_factor': c.pop('rotary_pct', 0.25)}}
+
+
+case('gpt_neox', 'GPTNeoXForCausalLM', C, dict(BERT, intermediate_size=48, rotary_pct=0.5), neox, '-v5', wrap=rotations)
 C = dict(hidden_act='gelu', rotary_pct=1.0, rotary_emb_base=10000, max_position_embeddings=2048, layer_norm_eps=1e-5, intermediate_multiple_size=4,
          attention_dropout=0.1, hidden_dropout=0.0, tie_word_embeddings=True)
 case('gpt_neox_japanese', 'GPTNeoXJapaneseForCausalLM', C, BERT, lambda W, c: neox(W, c, 'gpt_neox_japanese.', True, False))

@@ -214,7 +214,7 @@ COMMON = {'_name_or_path': '', 'bos_token_id': 1, 'eos_token_id': 2, 'pad_token_
 
 def modern(config):
     """As version 5 of the library saves it: rotation in one object, dtype."""
-    c = {k: v for k, v in config.items() if k not in ('rope_theta', 'rope_scaling', 'torch_dtype')}
+    c = {k: v for k, v in config.items() if k not in ('rope_theta', 'rope_scaling', 'partial_rotary_factor', 'torch_dtype')}
     scaling = dict(config.get('rope_scaling') or {})
     kind = scaling.pop('type', None)
     scaling.setdefault('rope_type', kind or 'default')
