@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* nmbench perplexity: how well a model predicts a text. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,17 +69,19 @@ whole(job *j)
 static int
 print_json(const job *j)
 {
-  const double n = (double)j->a.rows;
-  json_t *o = json_pack("{s:I, s:o, s:o}", "tokens", (json_int_t)j->n, "nll",
+  const nmb__accuracy a = nmb__agreement_accuracy(&j->a);
+  json_t *o = json_pack("{s:I, s:o, s:o, s:o}", "tokens", (json_int_t)j->n, "nll",
                         nmb__json_real(j->a.nll), "perplexity",
-                        nmb__json_real(exp(j->a.nll / n)));
+                        nmb__json_real(a.perplexity), "perplexity_se",
+                        nmb__json_real(a.perplexity_se));
   if (j->hw) {
-    json_t *more = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "machine", j->hw->name,
-                             "perplexity_exact", nmb__json_real(exp(j->a.exact_nll / n)),
-                             "kl", nmb__json_real(j->a.divergence / n), "top1",
-                             nmb__json_real((double)j->a.same_top / n), "logits_max",
-                             nmb__json_real(j->a.most), "logits_rms",
-                             nmb__json_real(nmb__agreement_rms(&j->a)));
+    json_t *more = json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "machine", j->hw->name,
+        "perplexity_exact", nmb__json_real(a.perplexity_exact), "perplexity_rise",
+        nmb__json_real(a.rise), "perplexity_rise_se", nmb__json_real(a.rise_se), "kl",
+        nmb__json_real(a.kl), "kl_se", nmb__json_real(a.kl_se), "top1",
+        nmb__json_real(a.top1), "logits_max", nmb__json_real(j->a.most), "logits_rms",
+        nmb__json_real(nmb__agreement_rms(&j->a)));
     json_object_update(o, more);
     json_decref(more);
   }
@@ -90,13 +91,14 @@ print_json(const job *j)
 static void
 print_text(const job *j)
 {
-  const double n = (double)j->a.rows;
-  printf("perplexity %.6g over %" PRId64 " tokens\n", exp(j->a.nll / n), j->n);
+  const nmb__accuracy a = nmb__agreement_accuracy(&j->a);
+  printf("perplexity %.6g +- %.2g over %" PRId64 " tokens\n", a.perplexity, a.perplexity_se,
+         j->n);
   if (j->hw)
-    printf("on %s; in float %.6g; KL %.4g, top-1 agreement %.4g, logits off by %.4g at "
-           "most, %.4g rms\n",
-           j->hw->name, exp(j->a.exact_nll / n), j->a.divergence / n,
-           (double)j->a.same_top / n, j->a.most, nmb__agreement_rms(&j->a));
+    printf("on %s; in float %.6g, a rise of %.4g +- %.2g %%; KL %.4g +- %.2g, top-1 "
+           "agreement %.4g, logits off by %.4g at most, %.4g rms\n",
+           j->hw->name, a.perplexity_exact, 100 * a.rise, 100 * a.rise_se, a.kl, a.kl_se,
+           a.top1, j->a.most, nmb__agreement_rms(&j->a));
 }
 
 static int
@@ -144,7 +146,9 @@ const nmb__command nmb__cmd_perplexity = {
         "Cuts the text into chunks and evaluates each after a BOS, as logits does. The "
         "perplexity is exp(sum of -ln p(token | BOS and the earlier tokens of its "
         "chunk) / number of tokens). With a machine, code is compiled and executed as logits "
-        "does, and compared with the model in float.",
+        "does, and compared with the model in float.\n\n"
+        "What stands after +- is a standard error that takes tokens as independent; that of "
+        "the rise over float is of differences token by token.",
     .example = "nmbench perplexity stories260k\n"
                "nmbench perplexity stories260K-Q4_0.gguf --text story.txt",
     .flags = flags,

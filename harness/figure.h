@@ -39,6 +39,8 @@ typedef struct nmb__figure {
   nmb__figkind kind;
   const char *x, *y;  /* columns */
   const char *z, *label; /* (optional) of pareto: shown by area, written beside points */
+  const char *error;     /* (optional) of pareto: half the length of y's whiskers */
+  const char *columns;   /* (optional) of pareto: more metrics for its tables */
   const char *group;  /* column along the x axis */
   const char *series; /* column told apart by colour */
   const char *facet;  /* (optional) column: one panel for each value */

@@ -87,7 +87,10 @@ nmb__log_ticks(nmb_run *run, double lo, double hi)
     for (int i = 0; i < (hi / lo > 3e3 ? 1 : 3); i++) { /* else they crowd */
       const double v = step[i] * pow(10, e);
       if (e % every == 0 && v >= lo * 0.999 && v <= hi * 1.001)
-        out = nmb_format(run, "%s%s'%.6g' %.6g", out, *out == '\0' ? "" : ", ", v, v);
+        out = nmb_format(run, "%s%s'%s' %.6g", out, *out == '\0' ? "" : ", ",
+                         e < -3 ? nmb_format(run, "%ge%d", step[i], e)
+                                : nmb_format(run, "%.6g", v),
+                         v);
     }
   return out;
 }

@@ -11,6 +11,7 @@ typedef struct cloud {
   const nmb__figdata *d;
   nmb__page page;
   const nmb__col *x, *y, *z; /* z: NULL, or what the area of a point shows */
+  const nmb__col *e;         /* NULL, or what y may be off by */
   double fx, fy;             /* from stored to drawn values */
   const char *ux, *uy;
   const char **label; /* NULL, or [ncell] what is written beside points */
@@ -29,6 +30,12 @@ drawn(const cloud *k, int cell, int facet)
   return d->use[cell] && d->facet.of[cell] == facet && nmb__cell_ok(d->store, cell) &&
          isfinite(k->x->num[cell]) && isfinite(k->y->num[cell]) &&
          (!k->z || isfinite(k->z->num[cell]));
+}
+
+static bool
+drawn_at(const void *cloud_of, int cell, int facet)
+{
+  return drawn(cloud_of, cell, facet);
 }
 
 /* As drawn: what is below the axis stands on its edge. */
@@ -124,6 +131,15 @@ point_size(const cloud *k, int cell)
   return k->z ? 1.1 * sqrt(fmax(k->z->num[cell], 0) / largest(k, k->z)) : own;
 }
 
+/* The ends of y's whisker; nothing is below the axis. */
+static void
+write_whisker(const cloud *k, int cell)
+{
+  const double y = height(k, cell), e = k->e->num[cell] * k->fy;
+  const double least = k->d->fig->ymin > 0 ? k->d->fig->ymin : y / 100;
+  fprintf(k->page.dat, "\t%.6g\t%.6g", fmax(y - e, least), y + e);
+}
+
 static void
 write_cloud(cloud *k)
 {
@@ -131,7 +147,8 @@ write_cloud(cloud *k)
   FILE *f = k->page.dat;
   fprintf(f, "# x: %s (%s), y: %s (%s), n = %d cells, %d on the front (front = 1)\n",
           d->fig->x, k->ux, d->fig->y, k->uy, k->npoint, k->nfront);
-  fprintf(f, "# x\ty\tfront\tsize\tlabel\tseries\tfacet\tkey\n");
+  fprintf(f, "# x\ty\tfront\tsize\tlabel\tseries\tfacet\tkey%s\n",
+          k->e ? "\tlow\thigh" : "");
   for (int i = 0; i < d->facet.n; i++) {
     for (int s = 0; s < d->series.n; s++) {
       nmb__page_block(&k->page,
@@ -139,14 +156,18 @@ write_cloud(cloud *k)
       int written = 0;
       for (int c = 0; c < d->store->ncell; c++)
         if (drawn(k, c, i) && d->series.of[c] == s) {
-          fprintf(f, "%.6g\t%.6g\t%d\t%.3f\t%s\t%s\t%s\t%s\n", k->x->num[c] * k->fx,
+          fprintf(f, "%.6g\t%.6g\t%d\t%.3f\t%s\t%s\t%s\t%s", k->x->num[c] * k->fx,
                   height(k, c), k->front[c], point_size(k, c),
                   k->label ? k->label[c] : "-", d->series.value[s], d->facet.value[i],
                   nmb__store_text(d->store, "key", c));
+          if (k->e)
+            write_whisker(k, c);
+          fprintf(f, "\n");
           written++;
         }
       if (written == 0) /* gnuplot would count an empty block out */
-        fprintf(f, "NaN\tNaN\t0\t0\t-\t%s\t%s\t-\n", d->series.value[s], d->facet.value[i]);
+        fprintf(f, "NaN\tNaN\t0\t0\t-\t%s\t%s\t-%s\n", d->series.value[s],
+                d->facet.value[i], k->e ? "\tNaN\tNaN" : "");
     }
     write_front(k, i);
   }
@@ -183,6 +204,22 @@ write_points(const cloud *k, int facet, int series, bool front)
         "variable lc rgb '%s' notitle",
         d->fig->name, facet * (d->series.n + 1) + series, front, st.point,
         front ? st.rgb : "#A8A8A8");
+}
+
+static void
+write_whiskers(const cloud *k, int facet)
+{
+  const nmb__figdata *d = k->d;
+  for (int s = 0; k->e && s < d->series.n; s++) {
+    int n = 0;
+    for (int c = 0; c < d->store->ncell; c++)
+      n += drawn(k, c, facet) && d->series.of[c] == s;
+    if (n > 0)
+      fprintf(k->page.gp,
+              ", \\\n  '%s.dat' index %d using 1:9:(0):($10 - $9) with vectors nohead lw "
+              "0.9 lc rgb '#606060' notitle",
+              d->fig->name, facet * (d->series.n + 1) + s);
+  }
 }
 
 /* From 0, or on a logarithmic axis a little around the points. */
@@ -381,6 +418,7 @@ write_cloud_panel(cloud *k, int facet)
   fprintf(gp, "plot '%s.dat' index %d using 1:2 with %s lw 1.2 lc rgb '#000000' notitle",
           name, base + d->series.n,
           k->y->better != NULL && strcmp(k->y->better, "more") == 0 ? "fsteps" : "steps");
+  write_whiskers(k, facet);
   for (int s = 0; s < d->series.n; s++)
     write_points(k, facet, s, false);
   for (int s = 0; s < d->series.n; s++)
@@ -396,6 +434,8 @@ nmb__draw_pareto(const nmb__figdata *d, const char *dir)
   NMB_TRY(nmb__column_real(d->run, d->store, d->fig->loc, d->fig->y, &k.y));
   if (d->fig->z)
     NMB_TRY(nmb__column_real(d->run, d->store, d->fig->loc, d->fig->z, &k.z));
+  if (d->fig->error)
+    NMB_TRY(nmb__column_real(d->run, d->store, d->fig->loc, d->fig->error, &k.e));
   if (d->fig->label) {
     NMB_TRY(nmb__column_text(d->run, d->store, d->fig->loc, d->fig->label, &k.label));
     for (int c = 0; c < d->store->ncell; c++)
@@ -421,13 +461,16 @@ nmb__draw_pareto(const nmb__figdata *d, const char *dir)
       .nlegend = d->series.n,
       .legend = nmb__series_entries(d),
       .note = k.z ? nmb_format(d->run,
-                               "area: %s; grey: another is better in all three",
-                               nmb__label(d->all, d->fig->z))
+                               "area: %s; grey: another is better in all three%s",
+                               nmb__label(d->all, d->fig->z),
+                               k.e ? "; whiskers: standard error" : "")
                   : nmb_format(d->run, "n = %d cells; grey: another is better in both",
                                k.npoint)};
   nmb__page_layout(&k.page, &l);
   write_cloud(&k);
   for (int f = 0; f < d->facet.n; f++)
     write_cloud_panel(&k, f);
-  return nmb__page_close(&k.page);
+  const nmb_status s = nmb__front_write(d, dir, k.label, k.front, drawn_at, &k);
+  const nmb_status closed = nmb__page_close(&k.page);
+  return s != NMB_OK ? s : closed;
 }

@@ -41,6 +41,8 @@ static const field fields[] = {
     {"share", "bool", AT(share), NULL},
     {"z", "text", AT(z), NULL},
     {"label", "text", AT(label), NULL},
+    {"error", "text", AT(error), NULL},
+    {"columns", "text", AT(columns), NULL},
     {"ymin", "real", AT(ymin), NULL},
     {"ymax", "real", AT(ymax), NULL},
     {"height", "real", AT(height), NULL},

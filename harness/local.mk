@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += libharness.la
 libharness_la_SOURCES = harness/stats.c harness/stats.h harness/store.c harness/store.h
 libharness_la_SOURCES += harness/figure.c harness/figure.h harness/figure_spec.c \
   harness/figure_data.c harness/figure_data.h harness/figure_draw.c harness/figure_draw.h \
-  harness/figure_bars.c harness/figure_stacked.c harness/figure_points.c harness/figure_pareto.c \
+  harness/figure_bars.c harness/figure_stacked.c harness/figure_points.c harness/figure_pareto.c harness/figure_front.c \
   harness/figure_waterfall.c harness/figure_kinds.h
 libharness_la_SOURCES += harness/ledger.c harness/ledger.h
 libharness_la_CPPFLAGS = $(AM_CPPFLAGS) $(HDF5_CFLAGS)

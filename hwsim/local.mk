@@ -99,7 +99,8 @@ dist_machines_DATA += hwsim/machines/cim-sinangil.hw hwsim/machines/cim-jia.hw \
   hwsim/machines/cim-jia-x16.hw hwsim/machines/cim-jia-x16+adc3.hw \
   hwsim/machines/cim-jia-x16+adc4.hw hwsim/machines/cim-jia-x16+adc5.hw \
   hwsim/machines/cim-jia-x16+adc6.hw hwsim/machines/cim-jia-x16+adc7.hw \
-  hwsim/machines/cim-jia-x16+ideal.hw hwsim/machines/cim-jia-x16+noise.hw
+  hwsim/machines/cim-jia-x16+ideal.hw hwsim/machines/cim-jia-x16+noise.hw \
+  hwsim/machines/cim-jia-x16+noise2.hw hwsim/machines/cim-jia-x16+noise4.hw
 dist_validation_DATA += hwsim/validation/cim.csv hwsim/validation/others.csv
 plugin_LTLIBRARIES += plugins/functional.la
 plugins_functional_la_SOURCES = hwsim/functional.c

@@ -15,4 +15,4 @@ libnmbench_la_SOURCES += ir/eval.h ir/eval.c ir/eval-op.h ir/eval-op.c ir/eval-p
   ir/storage.def ir/storage.h ir/storage.c
 libnmbench_la_SOURCES += ir/func.h ir/func.c ir/func-exec.h ir/func-exec.c ir/func-mem.h \
   ir/func-mem.c ir/func-order.h ir/func-order.c ir/values.h ir/values.c \
-  ir/values-each.h ir/values-each.c
+  ir/values-each.h ir/values-each.c ir/values-sim.c

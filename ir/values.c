@@ -249,7 +249,9 @@ nmb__agreement_add(nmb__agreement *a, const float *exact, const float *code, int
     const float *x = exact + r * columns, *y = code + r * columns;
     a->rows++;
     a->same_top += largest(x, columns) == largest(y, columns);
-    a->divergence += divergence(x, y, columns);
+    const double kl = divergence(x, y, columns);
+    a->divergence += kl;
+    a->divergence_square += kl * kl;
     for (int64_t i = 0; i < columns; i++) {
       const double d = (double)y[i] - (double)x[i];
       a->most = fmax(a->most, fabs(d));
@@ -258,10 +260,63 @@ nmb__agreement_add(nmb__agreement *a, const float *exact, const float *code, int
     }
     if (!next)
       continue;
+    const double nll = log_sum(y, columns) - (double)y[next[r]];
+    const double own = log_sum(x, columns) - (double)x[next[r]];
     a->predicted++;
-    a->nll += log_sum(y, columns) - (double)y[next[r]];
-    a->exact_nll += log_sum(x, columns) - (double)x[next[r]];
+    a->nll += nll;
+    a->nll_square += nll * nll;
+    a->exact_nll += own;
+    a->rise_square += (nll - own) * (nll - own);
   }
+}
+
+/* Of the mean of n values with these sums of the values and of their squares. */
+static double
+standard_error(double sum, double square, int64_t n)
+{
+  if (n < 2)
+    return 0;
+  const double variance = (square - sum * sum / (double)n) / (double)(n - 1);
+  return sqrt(fmax(variance, 0) / (double)n);
+}
+
+nmb__accuracy
+nmb__agreement_accuracy(const nmb__agreement *a)
+{
+  const double rows = (double)(a->rows ? a->rows : 1), n = (double)a->predicted;
+  nmb__accuracy out = {.top1 = (double)a->same_top / rows,
+                       .kl = a->divergence / rows,
+                       .kl_se = standard_error(a->divergence, a->divergence_square, a->rows),
+                       .perplexity = NAN,
+                       .perplexity_exact = NAN,
+                       .rise = NAN};
+  if (!a->predicted)
+    return out;
+  const double rise = a->nll - a->exact_nll;
+  out.perplexity = exp(a->nll / n);
+  out.perplexity_se =
+      out.perplexity * standard_error(a->nll, a->nll_square, a->predicted);
+  out.perplexity_exact = exp(a->exact_nll / n);
+  out.rise = exp(rise / n) - 1;
+  out.rise_se = (1 + out.rise) * standard_error(rise, a->rise_square, a->predicted);
+  return out;
+}
+
+void
+nmb__agreement_join(nmb__agreement *to, const nmb__agreement *a)
+{
+  to->rows += a->rows;
+  to->same_top += a->same_top;
+  to->divergence += a->divergence;
+  to->divergence_square += a->divergence_square;
+  to->most = fmax(to->most, a->most);
+  to->square += a->square;
+  to->reference += a->reference;
+  to->predicted += a->predicted;
+  to->nll += a->nll;
+  to->nll_square += a->nll_square;
+  to->exact_nll += a->exact_nll;
+  to->rise_square += a->rise_square;
 }
 
 double
@@ -446,147 +501,7 @@ nmb__values_code(nmb_run *run, nmb__values_check *c, const nmb_prog *p, const in
   return st == NMB_OK ? real_sums(run, c, p, ids) : st;
 }
 
-/* ------------------------------------------------------------------ a program */
-/* Bytes of weights in float; the reference and the code each keep them. */
-static double
-weight_bytes(const nmb_prog *p)
-{
-  double sum = 0;
-  for (int i = 0; i < p->ntensor; i++)
-    if (p->tensor[i].role == NMB_ROLE_WEIGHT)
-      sum += 4 * (double)nmb_tensor_count(&p->tensor[i]) *
-             (double)p->block[p->tensor[i].block].repeat;
-  return sum;
-}
-
-static int64_t
-vocabulary(const nmb_prog *p)
-{
-  for (int i = 0; i < p->nop; i++)
-    if (p->op[i].code == NMB_OP_EMBED && !strcmp(p->tensor[p->op[i].in[0]].name, "ids"))
-      return p->tensor[p->op[i].in[1]].dim[0];
-  return 1;
-}
-
-/* The values of a cell of which nothing but the program is known, or its weights too. */
-static nmb_status
-sim_random(nmb_run *run, const nmb_prog *p, nmb__values_check *c)
-{
-  const int64_t n = p->spec.batch * p->spec.fresh, vocab = vocabulary(p);
-  int32_t *ids = NMB_NEW(run, int32_t, n);
-  float *draw = NMB_NEW(run, float, n);
-  nmb__invent(&(nmb__place){.position = (int64_t)c->o.seed}, "ids", 0, n, draw);
-  for (int64_t i = 0; i < n; i++)
-    ids[i] = (int32_t)((double)(vocab - 1) * (1 + (double)draw[i]) / 2);
-  nmb_prog *copy = nmb_prog_copy(p); /* its tables may change */
-  const nmb_status st = nmb__values_exact(run, c, copy, ids);
-  nmb_prog_free(copy);
-  return st == NMB_OK ? nmb__values_code(run, c, p, ids) : st;
-}
-
-/* What a step of `fresh` tokens after `context` of each window reads, and what follows:
- * of all its tokens, or of the last alone.  A window is a BOS and a part of the text; they
- * are spread over it, and overlap if it is short. */
-static nmb_status
-text_tokens(nmb_run *run, const nmb__subject *s, const nmb_step_spec *w, int64_t length,
-            bool all, int32_t **ids, int32_t **next)
-{
-  const int64_t B = w->batch, room = s->n - length;
-  if (room < 0)
-    return nmb_fail(run, NMB_BADINPUT, NMB_NOLOC,
-                    "the text has %" PRId64 " tokens, a step and what follows take %" PRId64,
-                    s->n, length);
-  *ids = NMB_NEW(run, int32_t, B * w->fresh);
-  *next = NMB_NEW(run, int32_t, B * w->fresh);
-  for (int64_t b = 0, k = 0; b < B; b++) {
-    const int32_t *text = s->ids + (B > 1 ? room * b / (B - 1) : 0);
-    for (int64_t i = w->context; i < w->context + w->fresh; i++) {
-      (*ids)[b * w->fresh + i - w->context] = i ? text[i - 1] : s->bos;
-      if (all || i == w->context + w->fresh - 1)
-        (*next)[k++] = text[i];
-    }
-  }
-  return NMB_OK;
-}
-
-/* One step of the text.  `p`: its code, or NULL: to be compiled. */
-static nmb_status
-text_step(nmb_run *run, const nmb__subject *s, nmb__values_check *c, nmb_step_spec w,
-          int64_t length, const nmb_prog *p)
-{
-  const bool all = w.phase == NMB_PREFILL && !p;
-  int32_t *ids = NULL, *next = NULL;
-  nmb_prog *graph = NULL;
-  NMB_TRY(text_tokens(run, s, &w, length, all, &ids, &next));
-  NMB_TRY(s->graph(run, s->self, w, all, &graph));
-  nmb__values_next(c, next);
-  nmb_status st = nmb__values_exact(run, c, graph, ids);
-  if (st == NMB_OK && !p)
-    st = s->compile(run, s->self, graph);
-  if (st == NMB_OK)
-    st = nmb__values_code(run, c, p ? p : graph, ids);
-  nmb_prog_free(graph);
-  return st;
-}
-
-/* The step at hand on a text.  A decode step follows a prefill of what it has in its
- * caches, compiled by the same passes.  Code of a model with routers is made for the
- * choice that they make on this text, so that the program at hand is compiled anew. */
-static nmb_status
-sim_text(nmb_run *run, const nmb_prog *p, const nmb__subject *s, nmb__values_check *c)
-{
-  const nmb_step_spec w = p->spec;
-  const int64_t length = w.context + w.fresh;
-  if (w.context > 0)
-    NMB_TRY(text_step(run, s, c,
-                      (nmb_step_spec){NMB_PREFILL, w.batch, w.context, 0}, length, NULL));
-  return text_step(run, s, c, w, length, p->nrouting ? NULL : p);
-}
-
-static void
-errors_of(const nmb__values_check *c, nmb_sim_errors *out)
-{
-  const nmb__agreement *a = &c->agreement;
-  const double rows = (double)(a->rows ? a->rows : 1), n = (double)a->predicted;
-  *out = (nmb_sim_errors){.top1 = (double)a->same_top / rows,
-                          .kl = a->divergence / rows,
-                          .logits_max = a->most,
-                          .logits_rms = nmb__agreement_rms(a),
-                          .perplexity = n > 0 ? exp(a->nll / n) : NAN,
-                          .perplexity_exact = n > 0 ? exp(a->exact_nll / n) : NAN};
-  for (int i = 0; i < c->ndeviation; i++) {
-    out->max_error = fmax(out->max_error, c->deviation[i].most);
-    out->rms_error = fmax(out->rms_error, nmb__deviation_rms(&c->deviation[i]));
-  }
-}
-
-nmb_status
-nmb_sim_values(nmb_run *run, const nmb_prog *p, int orders, int64_t most,
-               nmb_sim_errors *out)
-{
-  const uint64_t seed = nmb__run_seed_get(run) + 1;
-  const nmb__subject *s = nmb__run_subject(run);
-  const nmb__weights w = s ? s->weights : nmb__weights_random(&seed);
-  const bool text = s && s->ids;
-  if (weight_bytes(p) > (double)most)
-    return nmb_fail(run, NMB_UNSUPPORTED, NMB_NOLOC,
-                    "executing needs %.4g bytes for weights, expected at most %.4g",
-                    weight_bytes(p), (double)most);
-  nmb__values_check *c = nmb__values_open(
-      &w, &(nmb__values_options){
-              .seed = seed, .orders = orders, .tables = !text, .invent = !text});
-  nmb_status st = text ? sim_text(run, p, s, c) : sim_random(run, p, c);
-  errors_of(c, out);
-  if (st == NMB_OK && c->first.insn != NMB_NONE)
-    st = nmb_fail(run, NMB_UNVERIFIED, NMB_NOLOC,
-                  "values are off: %s, layer %" PRId64 ": row %" PRId64 ", column %" PRId64
-                  " is %.9g, expected %.9g",
-                  c->first.text, c->first.layer, c->first.row, c->first.column,
-                  c->first.value, c->first.expected);
-  nmb__values_close(c);
-  return st;
-}
-
+/* ------------------------------------------------------------------ results */
 void
 nmb__values_next(nmb__values_check *c, const int32_t *next)
 {

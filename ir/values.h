@@ -43,14 +43,25 @@ typedef struct nmb__first_diff {
 typedef struct nmb__agreement {
   int64_t rows, same_top;  /* rows with the same largest logit */
   double divergence;       /* sum over rows of KL(exact || code), in nats */
+  double divergence_square; /* of squares of these */
   double most;             /* largest difference */
   double square, reference; /* sums of squares, as above */
   int64_t predicted;        /* rows whose next token is known */
   double nll, exact_nll;    /* sums of -ln p(next token), by code and by exact */
+  double nll_square, rise_square; /* of squares of the first, and of the differences */
 } nmb__agreement;
 /* next: (optional) [rows] the token that follows each row. */
 NMB_API void nmb__agreement_add(nmb__agreement *, const float *exact, const float *code,
                                 int64_t rows, int64_t columns, const int32_t *next);
+/* Standard errors take tokens as independent; that of the rise is of the differences token
+ * by token, which is far less than that of either perplexity. */
+typedef struct nmb__accuracy {
+  double top1, kl, kl_se;
+  double perplexity, perplexity_se, perplexity_exact; /* NaN: no text */
+  double rise, rise_se; /* of the perplexity over that in float, as a share of it */
+} nmb__accuracy;
+NMB_API nmb__accuracy nmb__agreement_accuracy(const nmb__agreement *);
+NMB_API void nmb__agreement_join(nmb__agreement *to, const nmb__agreement *);
 NMB_API double nmb__agreement_rms(const nmb__agreement *); /* relative */
 
 /* The model that a program is a step of, with its weights, and a text to take: what the

@@ -63,10 +63,17 @@ NMB_API nmb_status nmb_sim_bound(nmb_run *, const nmb_prog *, nmb_id block,
 typedef struct nmb_sim_errors {
   double max_error, rms_error;    /* relative: see docs */
   double logits_max, logits_rms;  /* absolute; relative */
-  double top1, kl;                /* share of rows; nats */
-  double perplexity, perplexity_exact; /* of the text, by code and in float; NaN: none */
+  double top1, kl, kl_se;         /* share of rows; nats; its standard error */
+  double perplexity, perplexity_se, perplexity_exact; /* of the text, in float; NaN: none */
+  double perplexity_rise, perplexity_rise_se; /* over float, as a share of it */
+  int64_t predicted;              /* tokens of the text */
 } nmb_sim_errors;
-NMB_API nmb_status nmb_sim_values(nmb_run *, const nmb_prog *, int orders, int64_t most,
+typedef struct nmb_sim_how {
+  int orders;      /* random orders besides the one emitted */
+  int64_t rounds;  /* times that the step runs, on other parts of the text */
+  int64_t weights; /* most bytes of weights, in float */
+} nmb_sim_how;
+NMB_API nmb_status nmb_sim_values(nmb_run *, const nmb_prog *, const nmb_sim_how *,
                                   nmb_sim_errors *out);
 
 #ifdef __cplusplus

@@ -189,6 +189,17 @@ test_pareto(void)
   CU_ASSERT_STRING_EQUAL(field(run, dat, "base\t\tk3", 2), "0");
   CU_ASSERT_STRING_EQUAL(field(run, dat, "all\t\tk5", 2), "1");
   CU_ASSERT_PTR_NOT_NULL(strstr(dat, "n = 6 cells, 2 on the front"));
+  /* the tables: all six points after a head, the two of the front between two rules */
+  const char *csv = slurp(run, "p.csv"), *tex = slurp(run, "p.tex");
+  int lines = 0, rows = 0;
+  for (const char *at = csv; (at = strchr(at, 10)); at++)
+    lines++;
+  for (const char *at = tex; (at = strstr(at, " \\\\\n")); at++)
+    rows++;
+  CU_ASSERT_EQUAL(lines, 7);
+  CU_ASSERT_EQUAL(rows, 1 + 2 + (strstr(tex, "\\multicolumn") != NULL));
+  CU_ASSERT_PTR_NOT_NULL(strstr(csv, ",1,0.005"));
+  CU_ASSERT_PTR_NOT_NULL(strstr(csv, ",0,0.008"));
   nmb__run_close(run);
 }
 
