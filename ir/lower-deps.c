@@ -18,6 +18,17 @@ nmb_step_depends(const nmb_prog *p, nmb_id a, nmb_id b)
   return false;
 }
 
+/* Steps of several blocks find a shared cache in one place each; heads that are cut are dealt to
+ * channels part by part, which a block that is not cut would not know. */
+static bool
+over_shared(const nmb_prog *p, const nmb_op *o)
+{
+  if (o->code != NMB_OP_QK && o->code != NMB_OP_PV)
+    return false;
+  const nmb_tensor *t = &p->tensor[nmb_tensor_root(p, o->in[1])];
+  return t->of || t->lent;
+}
+
 /* KV heads that attention of the kernel's block has; 1 if not all alike. */
 static int64_t
 op_extent(const nmb_prog *p, nmb_id id, nmb_axis axis)
@@ -31,6 +42,8 @@ op_extent(const nmb_prog *p, nmb_id id, nmb_axis axis)
     const int64_t rows = kind == NMB_ROWS_UNIT ? s.b : s.m;
     return rows % p->spec.batch == 0 ? p->spec.batch : 1;
   }
+  if (over_shared(p, o))
+    return 1;
   if (kind == NMB_ROWS_UNIT)
     return s.b / p->spec.batch;
   const nmb_tensor *y = &p->tensor[o->out[0]];
