@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* nmbench sim: a program as text through simulators. */
 #include <stdio.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/path.h"
@@ -30,8 +31,12 @@ print_value(FILE *f, const char *simulator, const nmb__value *v)
   char label[128];
   snprintf(label, sizeof label, "%s%s%s%s", v->a ? v->a : "", v->b ? " " : "",
            v->b ? v->b : "", "");
-  fprintf(f, "%-10.*s %-22s %-26s %14.6g %s\n", (int)strcspn(simulator, "{"), simulator,
-          v->name, label, v->value, unit_of(simulator, v->name));
+  fprintf(f, "%-10.*s %-22s %-26s ", (int)strcspn(simulator, "{"), simulator, v->name,
+          label);
+  if (isnan(v->value)) /* no source gives a part of it */
+    fprintf(f, "%14s\n", "not modelled");
+  else
+    fprintf(f, "%14.6g %s\n", v->value, unit_of(simulator, v->name));
 }
 
 static nmb_status
@@ -54,6 +59,8 @@ simulate(nmb__cli *cli, const nmb_prog *p, const char *simulator, FILE *f, json_
       json_object_set_new(row, "b", json_string(v->b));
     json_object_set_new(row, "value", nmb__json_real(v->value));
     json_object_set_new(row, "unit", json_string(unit_of(simulator, v->name)));
+    if (isnan(v->value))
+      json_object_set_new(row, "note", json_string("not modelled"));
     json_array_append_new(rows, row);
   }
   return NMB_OK;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
 /* Faults planted in plans and code are refused by the verifier or change the values.
  *
+ *   mutants [SEED [EACH]]   EACH: faults of each kind for each subject
+ *
+ * Subjects have layouts in banks, blocks with scales, collectives, state updates in memory,
+ * picked keys, scratchpads and buffers in stacks among them.
  * Each mutant is a copy of a compiled program with one fault.  Of those that the verifier
  * lets pass, executing has to catch 99 of 100; the others are listed. */
 #define _POSIX_C_SOURCE 200809L
@@ -25,8 +29,14 @@ static const subject subjects[] = {
     {"mixtral", "hbm3-attacc-x1", REWRITE "fuse-greedy,dispatch-cost,map-rowmajor,sched-list,mem-firstfit,emit-queues"},
     {"mixtral", "aim-gddr6-x8", REWRITE "fuse-none,dispatch-rule,map-interleave,sched-inorder,mem-bestfit,emit-queues"},
     {"deepseek_v2_lite", "npu-hbm-pim", REWRITE "quantize{weights=int4,group=32},fuse-epilogue,dispatch-host,map-rowmajor,sched-overlap,mem-greedy-size,emit-queues"},
+    {"mamba2", "gpu-a100-pimba", REWRITE "fuse-none,dispatch-cost,map-rowmajor,sched-inorder,mem-firstfit,emit-queues"},
+    {"../tiny-llama", "gpu-a100", REWRITE "quantize{kv=mx8},fuse-dp,dispatch-rule,map-interleave,sched-list,mem-bestfit,emit-queues"},
+    {"deepseek_v32", "aim-gddr6-x8", REWRITE "fuse-greedy,dispatch-cost,map-interleave,sched-overlap,mem-bestfit,emit-queues"},
+    {"qwen3", "upmem", REWRITE "quantize{weights=int8,group=16},fuse-none,dispatch-cost,map-rowmajor,sched-inorder,mem-bump,emit-queues"},
+    {"gpt_oss", "gpu-a100-x2", REWRITE "quantize{weights=mxfp4},fuse-dp,dispatch-cost,map-rowmajor,sched-overlap,mem-bestfit,emit-queues"},
+    {"llama", "hbm3-attacc-stack+buffer", REWRITE "quantize{weights=nvfp4},fuse-dp,dispatch-rule,map-interleave,sched-overlap{mode=head},mem-firstfit,emit-queues"},
 };
-enum { NSUBJECT = sizeof subjects / sizeof *subjects, EACH = 25 };
+enum { NSUBJECT = sizeof subjects / sizeof *subjects, EACH = 8 };
 
 typedef struct dice {
   nmb_run *run;
@@ -295,7 +305,7 @@ mutate(nmb_run *run, const subject *s, const nmb_prog *graph, const nmb_prog *go
 }
 
 static nmb_status
-try(nmb_run *run, const subject *s, tally *t)
+try(nmb_run *run, const subject *s, int each, tally *t)
 {
   const nmb__arch *a;
   nmb_hw *hw = NULL;
@@ -313,7 +323,7 @@ try(nmb_run *run, const subject *s, tally *t)
   if (st == NMB_OK)
     st = execute(run, graph, p, ids); /* the program itself is sound */
   for (int f = 0; f < NFAULT && st == NMB_OK; f++)
-    for (int i = 0; i < EACH; i++)
+    for (int i = 0; i < each; i++)
       mutate(run, s, graph, p, ids, f, t);
   nmb_prog_free(p);
   nmb_prog_free(graph);
@@ -322,14 +332,17 @@ try(nmb_run *run, const subject *s, tally *t)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
+  const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 11;
+  const int each = argc > 2 ? atoi(argv[2]) : EACH;
   nmb_run *run = nmb__run_open(NULL);
   tally t = {0};
-  nmb__run_seed(run, 11);
+  nmb__run_seed(run, seed);
   nmb_status st = nmb__plugins_load(run, NULL);
   for (int i = 0; i < NSUBJECT && st == NMB_OK; i++)
-    st = try(run, &subjects[i], &t);
+    if ((st = try(run, &subjects[i], each, &t)) != NMB_OK)
+      printf("%s on %s: ", subjects[i].model, subjects[i].machine);
   if (st != NMB_OK)
     printf("%s\n", nmb_error_text(run));
   printf("%d faults: %d refused by the verifier, %d caught by values, %d survive\n",
