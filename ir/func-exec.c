@@ -648,6 +648,9 @@ chosen_rows(nmb__frame *f, item *x, const nmb_operand *expected, const nmb_tile 
   const nmb__region whole = x->full;
   int64_t *key = NMB_NEW(f->run, int64_t, K);
   nmb_operand at = *given;
+  if (given->rows != expected->rows || given->row_bytes != expected->row_bytes ||
+      (given->rows > 1 && given->stride != expected->stride))
+    return fault(f, x->insn, x->j, given->offset, "has no rows of a cache");
   at.rows = 1;
   at.row_bytes = at.stride = bytes;
   x->o = &at;

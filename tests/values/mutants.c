@@ -158,14 +158,16 @@ shift_tile(const dice *d)
   return true;
 }
 
-/* Two instructions swap their tiles, so that all are still covered. */
+/* Two instructions swap their tiles, so that all are still covered.  What is appended to a
+ * cache, the operands say; the tile is for its time only. */
 static bool
 swap_tiles(const dice *d)
 {
   nmb_insn *a = any_insn(d, true);
   for (int tries = 0; a && tries < 300; tries++) {
     nmb_insn *b = any_insn(d, true);
-    if (b && b->op == a->op && memcmp(&a->tile, &b->tile, sizeof a->tile) != 0) {
+    if (b && b->op == a->op && d->p->op[a->op].code != NMB_OP_KVAPPEND &&
+        memcmp(&a->tile, &b->tile, sizeof a->tile) != 0) {
       const nmb_tile t = a->tile;
       a->tile = b->tile;
       b->tile = t;
@@ -203,10 +205,10 @@ other_channel(const dice *d)
     nmb_insn *in = any_insn(d, true);
     if (in && in->place.nchannel &&
         nmb_op_get(d->p->op[in->op].code)->class_ == NMB_CLASS_MAC) {
-      if (roll(d, 2))
+      if (in->place.nchannel == 1 || roll(d, 2))
         in->place.channel0 += in->place.channel0 ? -1 : 1;
       else
-        in->place.nchannel -= in->place.nchannel > 1;
+        in->place.nchannel--;
       return true;
     }
   }
