@@ -25,7 +25,7 @@ case_open(case_ *c, nmb_arith a)
 {
   *c = (case_){.b = bench_open(NMB_OP_LINEAR, 1, T, 0)};
   c->e = (nmb_engine){.name = "e", .model = "dram-pim", .arith = a};
-  c->arith = (nmb__arith){&c->e, 5};
+  c->arith = (nmb__arith){&c->e, 5, 0};
   c->x = bench_in(&c->b, NMB_ROLE_ACT, DIMS(T, K));
   c->w = bench_in(&c->b, NMB_ROLE_WEIGHT, DIMS(N, K));
   c->y = bench_out(&c->b, NMB_DT_F32, DIMS(T, N));
