@@ -168,6 +168,33 @@ def gpt_oss(folder):
                            yarn=dict(factor=32, orig=40, truncate=False))
 
 
+def stacked(folder, form, config):
+    """Experts in one tensor each, gate over up: parts are named after the tensor."""
+    out, t = model(dense, kind='mixtral')
+    for i in range(L):
+        at, b = f'model.layers.{i}.', f'blk.{i}.'
+        for e in range(E):
+            for w in ('w1', 'w2', 'w3'):
+                del out[f'{at}block_sparse_moe.experts.{e}.{w}.weight']
+        for name, n, k in (('gate_up_proj', 2 * EFF, H), ('down_proj', H, EFF)):
+            each = [form('x', n, k) for _ in range(E)]
+            for key in each[0][0]:
+                if key == 'x.input_scale':
+                    continue
+                new = {'x.weight': '', 'x.weight_scale_inv': '_scale_inv'}.get(key, key.replace('x.', '_'))
+                out[f'{at}mlp.experts.{name}{new}'] = T(np.array([m[key].a for m, _ in each]), each[0][0][key].dtype)
+            w = np.array([v for _, v in each])
+            if name == 'down_proj':
+                t[b + 'ffn_down_exps.weight'] = w
+            else:
+                t[b + 'ffn_gate_exps.weight'], t[b + 'ffn_up_exps.weight'] = w[:, :EFF], w[:, EFF:]
+    config = dict(CONFIG, **MIXTRAL, quantization_config=dict(config, modules_to_not_convert=['lm_head', 'self_attn']))
+    with open(folder + '/config.json', 'w') as f:
+        json.dump({**config, 'quantization_config': {k: v for k, v in config['quantization_config'].items() if k != 'ignore'}}, f)
+    save(folder + '/model.safetensors', out)
+    return folder, t, {}
+
+
 def llama2c(folder, version, tied=False, group=64):
     """Adjacent pairs turn; in version 2 all matrices are int8 in groups."""
     out, t = model(plain, plain)
@@ -253,6 +280,7 @@ FORMS = {
     'packed-kept': folder_of(kept('ignore', ['lm_head', r're:.*\.self_attn\.(q|k|v|o)_proj$'], LAYOUTS['packed-4']),
                              keep=lambda name: '.self_attn.' in name, kind='mixtral'),
     'modelopt-kept': folder_of(kept('ignore', ['lm_head', 'model.layers.0.self_attn*'], LAYOUTS['nvfp4']), keep=first),
+    'fp8-block-stacked': lambda f: stacked(f, *LAYOUTS['fp8-block']), 'nvfp4-stacked': lambda f: stacked(f, *LAYOUTS['nvfp4']),
     'bitnet': lambda f: bitnet_model(f, *bitnet(False)), 'bitnet-multiply': lambda f: bitnet_model(f, *bitnet(True)),
     'bitnet-online': lambda f: bitnet_model(f, *online()), 'mxfp4': gpt_oss,
     'llama2c-0': lambda f: llama2c(f, 0), 'llama2c-0-tied': lambda f: llama2c(f, 0, True), 'llama2c-1': lambda f: llama2c(f, 1),
@@ -288,7 +316,7 @@ def bytes_agree(nmbench, paths):
         whole, aside = stored(path)
         parts = sum(x['bytes'] for x in m['ends'])
         parts += sum(len(b['layers']) * x['bytes'] for b in m['blocks'] for x in b['tensors'])
-        if 'nf4-128' in path or path.endswith('-fused'):  # configurations do not say it
+        if 'nf4-128' in path or path.endswith(('-fused', '-stacked')):  # configurations do not say it
             parts = whole - aside
         if m['weights']['bytes'] != whole or parts != whole - aside:
             print(f"FAIL {path}: {m['weights']['bytes']} bytes and {parts} in parts, the file has {whole}, {aside} of them aside")
