@@ -140,20 +140,28 @@ number_text(nmb_run *run, const config_setting_t *s)
   return nmb_format(run, "%.17g", v);
 }
 
+/* A value or a list of values: how many, none where there is no such key. */
+static nmb_status
+list_of(nmb_run *run, const config_setting_t *group, const char *key,
+        const config_setting_t **s, int *n)
+{
+  *s = config_setting_get_member(group, key);
+  *n = *s ? nmb__conf_count(*s) : 0;
+  if (*s && !*n)
+    return nmb_fail(run, NMB_BADINPUT, nmb__conf_loc(run, *s), "'%s' is empty", key);
+  return NMB_OK;
+}
+
 nmb_status
 nmb__conf_texts(nmb_run *run, const config_setting_t *group, const char *key,
                 bool numbers, const char ***out, int *n)
 {
-  const config_setting_t *s = config_setting_get_member(group, key);
-  *n = 0;
+  const config_setting_t *s;
   *out = NULL;
-  if (!s)
-    return NMB_OK;
-  const int count = nmb__conf_count(s);
-  if (!count)
-    return nmb_fail(run, NMB_BADINPUT, nmb__conf_loc(run, s), "'%s' is empty", key);
-  *out = NMB_NEW(run, const char *, count);
-  for (int i = 0; i < count; i++) {
+  NMB_TRY(list_of(run, group, key, &s, n));
+  if (*n)
+    *out = NMB_NEW(run, const char *, *n);
+  for (int i = 0; i < *n; i++) {
     const config_setting_t *e = nmb__conf_at(s, i);
     const char *t = config_setting_get_string(e);
     if (!t && numbers)
@@ -162,7 +170,6 @@ nmb__conf_texts(nmb_run *run, const config_setting_t *group, const char *key,
       return wrong_type(run, e, key, numbers ? "texts or numbers" : "a text or texts");
     (*out)[i] = nmb_strdup(run, t);
   }
-  *n = count;
   return NMB_OK;
 }
 
@@ -170,16 +177,12 @@ nmb_status
 nmb__conf_wholes(nmb_run *run, const config_setting_t *group, const char *key, int64_t lo,
                  int64_t hi, int64_t **out, int *n)
 {
-  const config_setting_t *s = config_setting_get_member(group, key);
-  *n = 0;
+  const config_setting_t *s;
   *out = NULL;
-  if (!s)
-    return NMB_OK;
-  const int count = nmb__conf_count(s);
-  if (!count)
-    return nmb_fail(run, NMB_BADINPUT, nmb__conf_loc(run, s), "'%s' is empty", key);
-  *out = NMB_NEW(run, int64_t, count);
-  for (int i = 0; i < count; i++) {
+  NMB_TRY(list_of(run, group, key, &s, n));
+  if (*n)
+    *out = NMB_NEW(run, int64_t, *n);
+  for (int i = 0; i < *n; i++) {
     const config_setting_t *e = nmb__conf_at(s, i);
     if (!is_whole(e))
       return wrong_type(run, e, key, "whole numbers");
@@ -190,7 +193,6 @@ nmb__conf_wholes(nmb_run *run, const config_setting_t *group, const char *key, i
                       (long long)lo, (long long)hi);
     (*out)[i] = v;
   }
-  *n = count;
   return NMB_OK;
 }
 
@@ -198,16 +200,12 @@ nmb_status
 nmb__conf_reals(nmb_run *run, const config_setting_t *group, const char *key, double lo,
                 double hi, double **out, int *n)
 {
-  const config_setting_t *s = config_setting_get_member(group, key);
-  *n = 0;
+  const config_setting_t *s;
   *out = NULL;
-  if (!s)
-    return NMB_OK;
-  const int count = nmb__conf_count(s);
-  if (!count)
-    return nmb_fail(run, NMB_BADINPUT, nmb__conf_loc(run, s), "'%s' is empty", key);
-  *out = NMB_NEW(run, double, count);
-  for (int i = 0; i < count; i++) {
+  NMB_TRY(list_of(run, group, key, &s, n));
+  if (*n)
+    *out = NMB_NEW(run, double, *n);
+  for (int i = 0; i < *n; i++) {
     const config_setting_t *e = nmb__conf_at(s, i);
     if (!is_whole(e) && config_setting_type(e) != CONFIG_TYPE_FLOAT)
       return wrong_type(run, e, key, "numbers");
@@ -217,7 +215,6 @@ nmb__conf_reals(nmb_run *run, const config_setting_t *group, const char *key, do
                       "'%s' is %g, expected %g..%g", key, v, lo, hi);
     (*out)[i] = v;
   }
-  *n = count;
   return NMB_OK;
 }
 

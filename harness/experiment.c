@@ -20,6 +20,7 @@
 #include "harness/ablation.h"
 #include "harness/conf.h"
 #include "harness/figure.h"
+#include "harness/grow.h"
 #include "harness/store.h"
 #include "ir/machine.h"
 
@@ -36,18 +37,6 @@ static nmb_status
 bad(reader *r, setting *at, const char *text, const char *word)
 {
   return nmb_fail(r->run, NMB_BADINPUT, nmb__conf_loc(r->run, at), text, word);
-}
-
-static void *
-append(nmb_run *run, void *old, int n, int *cap, size_t size)
-{
-  if (n < *cap)
-    return old;
-  *cap = *cap ? 2 * *cap : 16;
-  void *fresh = nmb_alloc(run, (size_t)*cap, size);
-  if (n)
-    memcpy(fresh, old, (size_t)n * size);
-  return fresh;
 }
 
 /* ---------------------------------------------------------------- plugins */
@@ -134,7 +123,7 @@ use_model(reader *r, setting *at, const char *name, int *id)
   m.hash = m.hash ? m.hash : m.arch->hash;
   for (int64_t i = 0; i < m.arch->nlayer; i++)
     m.routed |= m.arch->layer[i].moe.experts > 0;
-  e->model = append(r->run, e->model, e->nmodel, &r->cmodel, sizeof *e->model);
+  e->model = nmb__grow(r->run, e->model, e->nmodel, &r->cmodel, sizeof *e->model);
   e->model[e->nmodel++] = m;
   return NMB_OK;
 }
@@ -190,7 +179,7 @@ use_machine(reader *r, setting *at, const char *name, int *id)
   if (nmb__machine_load(r->run, name, &m.hw) != NMB_OK)
     return bad(r, at, "the machine '%s' cannot be used", name);
   m.hash = machine_hash(r->run, m.hw);
-  e->machine = append(r->run, e->machine, e->nmachine, &r->cmachine, sizeof *e->machine);
+  e->machine = nmb__grow(r->run, e->machine, e->nmachine, &r->cmachine, sizeof *e->machine);
   e->machine[e->nmachine++] = m;
   return NMB_OK;
 }
@@ -234,7 +223,7 @@ typedef struct routings {
 static void
 add_routing(reader *r, routings *rs, const char *kind, double skew)
 {
-  rs->v = append(r->run, rs->v, rs->n, &rs->cap, sizeof *rs->v);
+  rs->v = nmb__grow(r->run, rs->v, rs->n, &rs->cap, sizeof *rs->v);
   const char *label =
       strcmp(kind, "zipf") ? kind : nmb_format(r->run, "%s%g", kind, skew);
   rs->v[rs->n++] = (routing){label, kind, skew};
@@ -341,7 +330,7 @@ read_workload(reader *r, setting *s, workloads *ws)
       for (int c = 0; c < nc; c++)
         for (int k = 0; k < rs.n * ns; k++) {
           const routing *ro = &rs.v[k / ns];
-          ws->v = append(r->run, ws->v, ws->n, &ws->cap, sizeof *ws->v);
+          ws->v = nmb__grow(r->run, ws->v, ws->n, &ws->cap, sizeof *ws->v);
           ws->v[ws->n++] = (nmb__workload){phase[p], batch[b], context[c],  ro->label,
                                            ro->kind, ro->skew, seed[k % ns]};
         }

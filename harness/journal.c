@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "harness/write.h"
 
 #define HEAD "nmbench journal 1\n"
 #define KEY_LEN 32
@@ -262,21 +263,6 @@ write_failed(nmb__journal *j)
                   strerror(errno));
 }
 
-static bool
-write_all(int fd, const char *p, size_t n)
-{
-  while (n) {
-    const ssize_t k = write(fd, p, n);
-    if (k < 0 && errno != EINTR)
-      return false;
-    if (k > 0) {
-      p += k;
-      n -= (size_t)k;
-    }
-  }
-  return true;
-}
-
 /* A line is one write, so that a kill cuts at most the last one.  After a failed
  * write the part that got through is taken back. */
 nmb_status
@@ -287,7 +273,7 @@ nmb__journal_append(nmb__journal *j, const char *text)
   const int len = snprintf(line, n + SUM_LEN + 3, "%s\t%016llx\n", text,
                            (unsigned long long)nmb__hash(text, n));
   const off_t before = lseek(j->fd, 0, SEEK_END);
-  const bool ok = write_all(j->fd, line, (size_t)len);
+  const bool ok = nmb__write_all(j->fd, line, (size_t)len);
   free(line);
   if (ok)
     return NMB_OK;
@@ -365,7 +351,7 @@ rewrite(nmb__journal *j, const nmb__journal_data *d)
     return write_failed(j);
   }
   flock(j->fd, LOCK_EX | LOCK_NB);
-  nmb_status st = write_all(j->fd, HEAD, strlen(HEAD)) ? NMB_OK : write_failed(j);
+  nmb_status st = nmb__write_all(j->fd, HEAD, strlen(HEAD)) ? NMB_OK : write_failed(j);
   for (int i = 0; st == NMB_OK && i < d->n; i++)
     st = nmb__journal_append(j, nmb__result_text(j->run, &d->result[i]));
   if (st == NMB_OK && (fsync(j->fd) != 0 || rename(tmp, j->path) != 0))

@@ -26,6 +26,7 @@ nmbench_SOURCES += harness/cmd_system.c
 nmbench_SOURCES += harness/cmd_collective.c harness/cmd_macro.c
 nmbench_SOURCES += harness/cmd_op.c harness/op.c harness/op.h harness/op_run.c harness/op_run.h \
   harness/op_plot.c harness/sim_trace.c harness/sim_trace.h
+libharness_la_SOURCES += harness/grow.h harness/write.c harness/write.h
 libharness_la_SOURCES += harness/conf.c harness/conf.h harness/experiment.c harness/experiment.h \
   harness/ablation.c harness/ablation.h harness/sweep.c harness/sweep.h \
   harness/journal.c harness/journal.h harness/worker.c harness/worker.h \

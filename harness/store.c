@@ -21,19 +21,10 @@
 #include <hdf5.h>
 #include <hdf5_hl.h>
 
-/* ---------------------------------------------------------------- the table */
-static void *
-grow(nmb_run *run, void *old, int n, int *cap, size_t size)
-{
-  if (n < *cap)
-    return old;
-  *cap = *cap ? 2 * *cap : 16;
-  void *fresh = nmb_alloc(run, (size_t)*cap, size);
-  if (n)
-    memcpy(fresh, old, (size_t)n * size);
-  return fresh;
-}
+#include "harness/grow.h"
+#include "harness/write.h"
 
+/* ---------------------------------------------------------------- the table */
 nmb__store *
 nmb__store_new(nmb_run *run, int ncell)
 {
@@ -59,7 +50,7 @@ nmb__store_dim_add(nmb__store *s, const char *name)
   const int old = nmb__store_dim(s, name);
   if (old >= 0)
     return old;
-  s->dim = grow(s->run, s->dim, s->ndim, &s->cdim, sizeof *s->dim);
+  s->dim = nmb__grow(s->run, s->dim, s->ndim, &s->cdim, sizeof *s->dim);
   s->dim[s->ndim] = (nmb__dim){.name = nmb_strdup(s->run, name)};
   return s->ndim++;
 }
@@ -80,7 +71,7 @@ nmb__dim_add(nmb__store *s, int dim, const char *label)
   const int old = nmb__dim_find(d, label);
   if (old >= 0)
     return old;
-  d->label = grow(s->run, d->label, d->n, &d->cap, sizeof *d->label);
+  d->label = nmb__grow(s->run, d->label, d->n, &d->cap, sizeof *d->label);
   d->label[d->n] = nmb_strdup(s->run, label);
   return d->n++;
 }
@@ -98,7 +89,7 @@ nmb__col *
 nmb__store_col_add(nmb__store *s, nmb__coltype type, const char *name, int ndim,
                    const int *dim)
 {
-  s->col = grow(s->run, s->col, s->ncol, &s->ccol, sizeof *s->col);
+  s->col = nmb__grow(s->run, s->col, s->ncol, &s->ccol, sizeof *s->col);
   nmb__col *c = &s->col[s->ncol++];
   *c = (nmb__col){.name = nmb_strdup(s->run, name), .type = type, .ndim = ndim};
   c->unit = c->better = c->help = "";
@@ -120,7 +111,7 @@ nmb__store_col_add(nmb__store *s, nmb__coltype type, const char *name, int ndim,
 void
 nmb__store_fact_add(nmb__store *s, const char *name, const char *value)
 {
-  s->fact = grow(s->run, s->fact, s->nfact, &s->cfact, sizeof *s->fact);
+  s->fact = nmb__grow(s->run, s->fact, s->nfact, &s->cfact, sizeof *s->fact);
   s->fact[s->nfact++] = (nmb__fact){nmb_strdup(s->run, name), nmb_strdup(s->run, value)};
 }
 
@@ -379,21 +370,6 @@ file_image(const nmb__store *s, const char *path, size_t *len)
   return image;
 }
 
-static bool
-write_all(int fd, const char *p, size_t n)
-{
-  while (n) {
-    const ssize_t k = write(fd, p, n);
-    if (k < 0 && errno != EINTR)
-      return false;
-    if (k > 0) {
-      p += k;
-      n -= (size_t)k;
-    }
-  }
-  return true;
-}
-
 static nmb_status
 replace_file(nmb_run *run, const char *path, const void *bytes, size_t n)
 {
@@ -401,7 +377,7 @@ replace_file(nmb_run *run, const char *path, const void *bytes, size_t n)
   const int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)
     return nmb_fail(run, NMB_IO, NMB_NOLOC, "cannot create %s: %s", tmp, strerror(errno));
-  bool ok = write_all(fd, bytes, n) && fsync(fd) == 0;
+  bool ok = nmb__write_all(fd, bytes, n) && fsync(fd) == 0;
   ok = close(fd) == 0 && ok;
   ok = ok && rename(tmp, path) == 0;
   if (ok)

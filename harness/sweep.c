@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/plugin.h"
 #include "base/run.h"
+#include "harness/grow.h"
 #include "harness/store.h"
 
 /* Open addressing from text to a row number. */
@@ -74,18 +75,6 @@ typedef struct maker {
   index_ cells, jobs, pipes;
   uint64_t library; /* digest of our own code */
 } maker;
-
-static void *
-grow(nmb_run *run, void *old, int n, int *cap, size_t size)
-{
-  if (n < *cap)
-    return old;
-  *cap = *cap ? 2 * *cap : 64;
-  void *fresh = nmb_alloc(run, (size_t)*cap, size);
-  if (n)
-    memcpy(fresh, old, (size_t)n * size);
-  return fresh;
-}
 
 /* ------------------------------------------------------------------- labels */
 const char *
@@ -223,7 +212,7 @@ parse_pipeline(maker *m, const nmb__variant *v, const char *const *param, int *i
   *id = index_add(&m->pipes, text, m->npipe);
   if (*id < m->npipe)
     return NMB_OK;
-  m->pipe = grow(m->run, m->pipe, m->npipe, &m->cpipe, sizeof *m->pipe);
+  m->pipe = nmb__grow(m->run, m->pipe, m->npipe, &m->cpipe, sizeof *m->pipe);
   parsed *q = &m->pipe[m->npipe++];
   NMB_TRY(nmb__pipeline_parse(m->run, v->loc, text, &q->p));
   q->text = nmb__pipeline_text(m->run, &q->p);
@@ -277,7 +266,7 @@ add_job(maker *m, nmb__cell *c, int cell, int pipe)
   if (c->job < m->plan->njob)
     return;
   m->plan->job =
-      grow(m->run, m->plan->job, m->plan->njob, &m->cjob, sizeof *m->plan->job);
+      nmb__grow(m->run, m->plan->job, m->plan->njob, &m->cjob, sizeof *m->plan->job);
   m->plan->job[m->plan->njob++] = j;
 }
 
@@ -318,7 +307,7 @@ add_cell(maker *m, const nmb__cell *proto)
   NMB_TRY(parse_pipeline(m, &m->e->variant[c.variant], c.param, &pipe));
   c.passes = m->pipe[pipe].text;
   NMB_TRY(cell_simulators(m, &c));
-  plan->cell = grow(m->run, plan->cell, plan->ncell, &m->ccell, sizeof *plan->cell);
+  plan->cell = nmb__grow(m->run, plan->cell, plan->ncell, &m->ccell, sizeof *plan->cell);
   add_job(m, &c, plan->ncell, pipe);
   plan->cell[plan->ncell++] = c;
   return NMB_OK;

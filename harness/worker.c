@@ -21,6 +21,7 @@
 #include "base/run.h"
 #include "frontend/counts.h"
 #include "harness/metrics.h"
+#include "harness/write.h"
 #include "ir/values.h"
 
 #define MAXTEXT ((size_t)64 << 10) /* of messages that are kept */
@@ -34,20 +35,6 @@ nmb__now(void)
 }
 
 /* ------------------------------------------------------------------ the job */
-static void
-write_all(int fd, const char *p, size_t n)
-{
-  while (n) {
-    const ssize_t k = write(fd, p, n);
-    if (k < 0 && errno != EINTR)
-      return;
-    if (k > 0) {
-      p += k;
-      n -= (size_t)k;
-    }
-  }
-}
-
 typedef struct entries {
   int ticks;    /* descriptor that gets a dot after each pass; -1: none */
   nmb_run *run; /* its own: a pass's scratch memory goes when the pass ends */
@@ -80,7 +67,7 @@ pass_done(void *arg, const nmb__pass_report *r)
   entries *es = arg;
   const char *name = r->stage->plugin->name;
   if (es->ticks >= 0)
-    write_all(es->ticks, ".", 1);
+    nmb__write_all(es->ticks, ".", 1);
   add(es, (nmb__entry){'t', name, NULL, NULL, r->seconds});
   for (int i = 0; i < r->nstat; i++)
     add(es, (nmb__entry){'s', name, r->stat[i].name, NULL, r->stat[i].value});
@@ -352,8 +339,8 @@ child(const nmb__task *t, const nmb__limits *l, int out, int err, pid_t parent)
   all[r.n++] = (nmb__entry){'h', "wall_time", NULL, NULL, nmb__now() - start};
   r.entry = all;
   const char *text = nmb__result_text(run, &r);
-  write_all(out, text, strlen(text));
-  write_all(out, "\n", 1);
+  nmb__write_all(out, text, strlen(text));
+  nmb__write_all(out, "\n", 1);
   _exit(0);
 }
 
