@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-3.0-or-later */
-/* Families that have no file in models/: the number of parameters of a published
- * model of each, as its repository states it (the sum over its tensors; GLM-4.5-Air
- * with the selection biases of its 45 routers).  Settings are those of the models'
- * public config.json, with ' for ". */
+/* Families that have no file in models/: the number of parameters of a model of each,
+ * as the sum over its tensors (GLM-4.5-Air with the selection biases of its 45 routers).
+ *
+ * How far to trust the totals, here and in tests/data/families.json: most were written
+ * down from memory of the sums that the models' public pages show and agree with the
+ * counts to the last digit; they were not looked up again one by one.  A few are what the
+ * counts gave, and are there so that a change shows (the files do not mark them apart).
+ * Remembered totals that disagreed were left out.  Settings follow the models' public
+ * config.json, with ' for ". */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,8 +307,8 @@ differs(const json_t *row, const char *key, int64_t found)
   return true;
 }
 
-/* Published models with what their repositories state: parameters in all, those that a
- * token touches, bytes of KV cache a token in 16 bit. */
+/* Further models: parameters in all, those that a token touches, bytes of KV cache a
+ * token in 16 bit.  Where the numbers come from: see the head of this file. */
 static void
 test_file(void)
 {
