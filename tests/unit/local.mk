@@ -19,7 +19,7 @@ tests_unit_test_streams_SOURCES = tests/unit/test_streams.c tests/unit/unit.h te
 tests_unit_test_streams_LDADD = $(UNIT_LDADD) -lm
 tests_unit_test_shared_SOURCES = tests/unit/test_shared.c tests/unit/unit.h tests/unit/watched.h
 tests_unit_test_shared_LDADD = $(UNIT_LDADD) -lm
-tests_unit_test_zoo_SOURCES = tests/unit/test_zoo.c tests/unit/unit.h
+tests_unit_test_zoo_SOURCES = tests/unit/test_zoo.c tests/unit/unit.h tests/unit/compiled.h
 tests_unit_test_zoo_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
 tests_unit_test_choice_SOURCES = tests/unit/test_choice.c tests/unit/unit.h tests/unit/opbench.h
 tests_unit_test_choice_LDADD = $(UNIT_LDADD) -lm
@@ -104,7 +104,7 @@ if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_machines
 TESTS += tests/unit/test_machines
 endif
-tests_unit_test_machines_SOURCES = tests/unit/test_machines.c tests/unit/unit.h
+tests_unit_test_machines_SOURCES = tests/unit/test_machines.c tests/unit/unit.h tests/unit/compiled.h
 tests_unit_test_machines_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS) -lm
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_mixers
@@ -115,7 +115,7 @@ tests_unit_test_mixers_LDADD = $(UNIT_LDADD)
 check_PROGRAMS += tests/unit/test_conserve
 TESTS += tests/unit/test_conserve
 endif
-tests_unit_test_conserve_SOURCES = tests/unit/test_conserve.c tests/unit/unit.h
+tests_unit_test_conserve_SOURCES = tests/unit/test_conserve.c tests/unit/unit.h tests/unit/compiled.h
 tests_unit_test_conserve_LDADD = $(UNIT_LDADD) $(JANSSON_LIBS)
 if HAVE_CUNIT
 check_PROGRAMS += tests/unit/test_journal tests/unit/test_ablation

@@ -9,26 +9,8 @@
 #include "frontend/counts.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
+#include "tests/unit/compiled.h"
 #include "tests/unit/unit.h"
-
-/* What `pipeline` makes of the model on the machine; NULL if it does not fit. */
-static nmb_prog *
-compile(nmb_run *run, const nmb__arch *a, nmb_hw *hw, nmb_step_spec spec, const char *pipeline)
-{
-  static const nmb__routing_spec routing = {"zipf", 1.2, 5};
-  nmb__pipeline pl;
-  nmb_prog *p = NULL;
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, spec, &routing, &p), NMB_OK);
-  nmb_prog_set_hw(p, hw);
-  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(run, NMB_NOLOC, pipeline, &pl), NMB_OK);
-  const nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
-  if (s == NMB_OK)
-    return p;
-  printf("\n  %s on %s: %s\n", a->name, hw->name, nmb_error_text(run));
-  CU_ASSERT_EQUAL(s, NMB_INFEASIBLE);
-  nmb_prog_free(p);
-  return NULL;
-}
 
 static void
 one(const char *model, const char *machine, nmb_step_spec spec, const char *pipeline)
@@ -39,7 +21,9 @@ one(const char *model, const char *machine, nmb_step_spec spec, const char *pipe
   CU_ASSERT_EQUAL(nmb__plugins_load(run, NULL), NMB_OK);
   CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, model, &a), NMB_OK);
   CU_ASSERT_EQUAL_FATAL(nmb__machine_load(run, machine, &hw), NMB_OK);
-  nmb_prog *p = compile(run, a, hw, spec, pipeline);
+  nmb_prog *p;
+  const nmb_status said = compiled(run, a, hw, spec, pipeline, &p);
+  CU_ASSERT_TRUE(said == NMB_OK || said == NMB_INFEASIBLE);
   if (p) {
     const nmb_status s = nmb__conserve(run, a, p);
     if (s != NMB_OK)
@@ -131,8 +115,10 @@ test_fails(void)
   CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "llama-3.1-8b", &a), NMB_OK);
   CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, "mistral-7b", &other), NMB_OK);
   CU_ASSERT_EQUAL_FATAL(nmb__machine_load(run, "gpu-h100", &hw), NMB_OK);
-  nmb_prog *p = compile(run, a, hw, (nmb_step_spec){NMB_DECODE, 1, 1, 64}, "legalize" AFTER);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+  nmb_prog *p;
+  CU_ASSERT_EQUAL_FATAL(compiled(run, a, hw, (nmb_step_spec){NMB_DECODE, 1, 1, 64},
+                                 "legalize" AFTER, &p),
+                        NMB_OK);
   CU_ASSERT_EQUAL(nmb__conserve(run, a, p), NMB_OK);
   CU_ASSERT_EQUAL(nmb__conserve(run, other, p), NMB_UNVERIFIED);
   CU_ASSERT_PTR_NOT_NULL(strstr(nmb_error_text(run), "but the model asks for"));

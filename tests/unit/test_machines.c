@@ -12,6 +12,7 @@
 #include "frontend/counts.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
+#include "tests/unit/compiled.h"
 #include "tests/unit/unit.h"
 
 static const char *const pipelines[] = {
@@ -24,27 +25,6 @@ static const char *const pipelines[] = {
     "legalize,moe-lower,quantize{weights=int8,activations=bf16,kv=bf16,group=64},fuse-"
     "none,"
     "dispatch-rule{prefer=cim},map-interleave,sched-list,mem-bestfit,emit-queues"};
-
-/* NULL: does not fit, or an op of it does not run there. */
-static nmb_prog *
-compile(nmb_run *run, const nmb__arch *a, nmb_hw *hw, nmb_step_spec spec,
-        const char *pipeline)
-{
-  static const nmb__routing_spec routing = {"uniform", 0, 1};
-  nmb__pipeline pl;
-  nmb_prog *p = NULL;
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(run, a, spec, &routing, &p), NMB_OK);
-  nmb_prog_set_hw(p, hw);
-  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(run, NMB_NOLOC, pipeline, &pl), NMB_OK);
-  const nmb_status s = nmb__pipeline_run(run, p, &pl, NULL);
-  if (s == NMB_OK)
-    return p;
-  CU_ASSERT_TRUE(s == NMB_INFEASIBLE || s == NMB_UNSUPPORTED);
-  if (s != NMB_INFEASIBLE && s != NMB_UNSUPPORTED)
-    printf("\n  %s on %s: %s\n", a->name, hw->name, nmb_error_text(run));
-  nmb_prog_free(p);
-  return NULL;
-}
 
 /* Sum of a metric's parts; a: of this first label only, NULL: of all. */
 static double
@@ -168,9 +148,11 @@ one_machine(const char *path, bool *seen)
       CU_ASSERT_EQUAL_FATAL(nmb__arch_load(run, models[i], &a), NMB_OK);
       if (strstr(pipelines[j], "prefer=cim") && !strstr(path, "cim-"))
         continue;
-      nmb_prog *p =
-          compile(run, a, hw, (nmb_step_spec){NMB_DECODE, 2, 1, 300}, pipelines[j]);
-      if (!p)
+      nmb_prog *p;
+      const nmb_status said = compiled(
+          run, a, hw, (nmb_step_spec){NMB_DECODE, 2, 1, 300}, pipelines[j], &p);
+      CU_ASSERT_TRUE(said == NMB_OK || said == NMB_INFEASIBLE || said == NMB_UNSUPPORTED);
+      if (!p) /* does not fit, or an op of it does not run there */
         continue;
       mark_models(p, seen);
       check(run, p);

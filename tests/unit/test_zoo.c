@@ -13,6 +13,7 @@
 #include "frontend/counts.h"
 #include "ir/machine.h"
 #include "ir/pipeline.h"
+#include "tests/unit/compiled.h"
 #include "tests/unit/unit.h"
 
 /* Machines of a kind from small to large, and how models are compiled for them.  A model
@@ -303,13 +304,8 @@ closed_forms(zoo *z, const char *path, const nmb__arch *a, const nmb_prog *p)
 static nmb_status
 step(zoo *z, const char *path, const nmb__arch *a, int machine, int g)
 {
-  static const nmb__routing_spec routing = {"zipf", 1.2, 5};
-  nmb__pipeline pl;
-  nmb_prog *p = NULL;
-  CU_ASSERT_EQUAL_FATAL(nmb__graph_build(z->run, a, grid[g], &routing, &p), NMB_OK);
-  nmb_prog_set_hw(p, z->hw[machine]);
-  CU_ASSERT_EQUAL_FATAL(nmb__pipeline_parse(z->run, NMB_NOLOC, z->k->pipeline, &pl), NMB_OK);
-  nmb_status s = nmb__pipeline_run(z->run, p, &pl, NULL);
+  nmb_prog *p;
+  nmb_status s = compiled(z->run, a, z->hw[machine], grid[g], z->k->pipeline, &p);
   if (s == NMB_OK) {
     z->compiled++;
     closed_forms(z, path, a, p);
@@ -318,8 +314,8 @@ step(zoo *z, const char *path, const nmb__arch *a, int machine, int g)
       s = nmb__simulate(z->run, p, "bound");
     if (s == NMB_OK)
       s = nmb__simulate(z->run, p, "event");
+    nmb_prog_free(p);
   }
-  nmb_prog_free(p);
   return s;
 }
 
