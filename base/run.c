@@ -220,20 +220,27 @@ shown(const unsigned char *s)
 }
 
 /* A name out of a file may hold anything: it must not write to a terminal but as itself,
- * nor fill it.  Other bytes are shown as \xHH. */
+ * nor fill it.  Other bytes are shown as \xHH; of a long text the middle is left out, as
+ * what was found and expected stands at its end. */
 static char *
 printable(const char *s)
 {
-  enum { MOST = 2000 };
+  enum { PART = 1000 };
   const size_t n = strlen(s);
-  char *out = nmb__xrealloc(NULL, (n < MOST ? n : MOST) + 8, 4), *to = out;
-  for (size_t i = 0, k; i < n && i < MOST; i += k ? k : 1)
+  const bool cut = n > 2 * PART;
+  char *out = nmb__xrealloc(NULL, (cut ? 2 * PART : n) + 8, 4), *to = out;
+  for (size_t i = 0, k; i < n; i += k ? k : 1) {
+    if (cut && i >= PART && i < n - PART) {
+      to += sprintf(to, "..");
+      i = n - PART;
+    }
     if ((k = shown((const unsigned char *)s + i))) {
       memcpy(to, s + i, k);
       to += k;
     } else
       to += sprintf(to, "\\x%02x", (unsigned)(unsigned char)s[i]);
-  strcpy(to, n > MOST ? ".." : "");
+  }
+  *to = '\0';
   return out;
 }
 

@@ -65,6 +65,18 @@ if [[ -x ./bench/weights ]] && ./bench/weights >"$tmp/15m.bin"; then
   decode "15 million parameters, functional on AiM" 20 "$tmp/15m.bin" --machine aim-gddr6
 fi
 
+# a llama2.c file of 115 GB, all holes: what opening it takes beyond a file of 1 MB; width 8192,
+# network 24576, 32 layers, 64 heads, vocabulary 32000, context 2048
+printf '\000\040\000\000\000\140\000\000\040\000\000\000\100\000\000\000' >"$tmp/big.bin"
+printf '\100\000\000\000\000\175\000\000\000\010\000\000' >>"$tmp/big.bin"
+if truncate -s 115G "$tmp/big.bin"; then
+  large=$(seconds "$nmbench" model "$tmp/big.bin")
+  grep -q 'layers   32' "$tmp/text" || { echo "a file of 115 GB: failed"; missed=1; }
+  small=$(seconds "$nmbench" model stories260k)
+  row "opening 115 GB of weights: processor time" "$(awk -v a="$large" -v b="$small" 'BEGIN {print a - b}')" s 0.05
+  rm -f "$tmp/big.bin"
+fi
+
 plan=fuse-dp,dispatch-cost,map-interleave,sched-list,mem-bestfit,emit-queues
 
 # cell NAME MODEL MACHINE REWRITES: graph, all passes, bound and event, once

@@ -53,6 +53,15 @@ on_abort(int sig)
   _exit(NMB__EXIT_INTERNAL);
 }
 
+/* Weights are mapped: reading where a file has become shorter ends here. */
+static void
+on_bus(int sig)
+{
+  static const char text[] = "nmbench: error: a file became shorter while it was read\n";
+  (void)sig;
+  _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? NMB__EXIT_INTERNAL : NMB__EXIT_USAGE);
+}
+
 static const nmb__command *
 command_find(const char *name)
 {
@@ -101,6 +110,7 @@ int
 main(int argc, char **argv)
 {
   signal(SIGABRT, on_abort);
+  signal(SIGBUS, on_bus);
   nmb_run *run = nmb__run_open(stderr);
   int code = dispatch(run, argc, argv);
   nmb__run_close(run);

@@ -311,6 +311,7 @@ reset_signals(void)
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   signal(SIGABRT, SIG_DFL);
+  signal(SIGBUS, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGINT, SIG_IGN); /* the parent decides */
 }

@@ -6,7 +6,7 @@ ASAN_ENVIRONMENT = NMB_ASAN=yes; export NMB_ASAN; \
 endif
 EXTRA_DIST += tests/lsan.supp
 AM_TESTS_ENVIRONMENT = $(ASAN_ENVIRONMENT) MAKE='$(MAKE)'; CC='$(CC)'; CXX='$(CXX)'; export MAKE CC CXX;
-CLI_TESTS = tests/cli/usage.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/headers.sh \
+CLI_TESTS = tests/cli/usage.sh tests/cli/hostile.sh tests/cli/plugins.sh tests/cli/help.sh tests/cli/headers.sh \
   tests/cli/layers.sh tests/cli/install.sh tests/cli/compile.sh tests/cli/op.sh tests/cli/verify.sh \
   tests/cli/reads.sh tests/cli/orderings.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
@@ -23,3 +23,4 @@ MACHINE_TESTS = tests/cli/systolic.sh tests/cli/dram.sh tests/cli/validate.sh te
 MACHINE_TESTS += tests/cli/pages.sh
 dist_check_SCRIPTS += $(MACHINE_TESTS)
 TESTS += $(MACHINE_TESTS)
+EXTRA_DIST += tests/cli/hostile.py
