@@ -53,8 +53,10 @@ check_layout(nmb_run *run, const char *path, const nmb_plugin *p)
     return nmb_fail(run, NMB_BADPLUGIN, loc, "nmb_plugin_entry returns NULL");
   if (p->abi != NMB_ABI)
     return nmb_fail(run, NMB_BADPLUGIN, loc,
-                    "plugin has ABI %u, this nmbench has ABI %u; build it again", p->abi,
-                    NMB_ABI);
+                    "plugin has ABI %u, this nmbench has ABI %u; %s", p->abi, NMB_ABI,
+                    p->abi < NMB_ABI ? "build it again, after what CHANGELOG.md says of "
+                                       "the plugin interface"
+                                     : "it needs a newer nmbench");
   if (p->size != sizeof *p)
     return nmb_fail(run, NMB_BADPLUGIN, loc,
                     "descriptor has %u bytes, this nmbench expects %zu; build it again",

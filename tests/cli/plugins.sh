@@ -9,7 +9,7 @@ run list passes
 expect 0 "list with bad plugins"
 says out "fuse-none "
 says out "wrong-section "
-says err "bad-abi.so: plugin has ABI 3, this nmbench has ABI 2"
+says err "bad-abi.so: plugin has ABI 3, this nmbench has ABI 2; it needs a newer nmbench"
 says err "bad-size.so: descriptor has "
 says err "plugin 'fuse-none' is already loaded from "
 says err "plugin 'no-limits' has no limits"
