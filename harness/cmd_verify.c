@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/plugin.h"
+#include "frontend/counts.h"
 #include "frontend/wmodel.h"
 #include "harness/cmd.h"
 #include "ir/machine.h"
@@ -29,6 +30,21 @@ typedef struct job {
   int64_t instructions;
   int steps;
 } job;
+
+/* Weights that are drawn are as many as the model's; says so where that takes long. */
+static void
+size_note(const job *j)
+{
+  nmb__params n;
+  if (j->file)
+    return;
+  nmb__arch_params(j->cli->run, j->arch, &n);
+  if (n.total > 1000000000)
+    nmb_warn(j->cli->run, NMB_NOLOC,
+             "%s has %.3g weights, which are drawn and multiplied one and all: this can "
+             "take hours",
+             j->arch->name, (double)n.total);
+}
 
 static nmb_status
 open_model(job *j)
@@ -61,6 +77,7 @@ open_model(job *j)
   const nmb__values_options o = {.seed = j->seed,
                                  .orders = (int)nmb__cli_int(cli, "orders"),
                                  .stop = nmb__cli_flag(cli, "first-diff")};
+  size_note(j);
   j->check = nmb__values_open(&j->weights, &o);
   return NMB_OK;
 }
