@@ -46,7 +46,7 @@ NMB_API nmb__storage nmb__wmodel_storage(nmb_run *, const nmb__wmodel *, const c
                                          int64_t layer);
 
 /* The beginnings of names of published files that the file has, by bit. */
-uint32_t nmb__wmodel_stems(const nmb__wfile *);
+NMB_API uint32_t nmb__wmodel_stems(const nmb__wfile *);
 /* Finds `weight` of model layer `layer` (-1: none): fills out, or only checks (NULL).
  * *exact: are the values those of a format that the graph has too? */
 NMB_API nmb_status nmb__wmodel_load(nmb_run *, const nmb__wmodel *, const nmb_tensor *,

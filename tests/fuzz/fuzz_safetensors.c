@@ -22,7 +22,7 @@ use(nmb_run *run, const uint8_t *data, size_t size)
   NMB_TRY(nmb__wfile_bytes(run, "fuzz.safetensors", data, size, &w));
   for (size_t i = 0; i < sizeof infos / sizeof *infos; i++)
     rows_read(run, w, &infos[i]);
-  nmb__wmodel m = {.file = w, .layout = infos[0]};
+  nmb__wmodel m = {.file = w, .layout = infos[0], .stems = nmb__wmodel_stems(w)};
   if (!nmb__wfile_find(w, "model.norm.weight"))
     return NMB_OK;
   NMB_TRY(nmb__arch_parse(run, "config.json", "fuzz", config, sizeof config - 1, &m.arch));
