@@ -1,7 +1,8 @@
 # Parsers under random damage.  In make check each target runs for some seconds by itself,
 # the same way each time.  Configured with --enable-fuzzer CC=clang, libFuzzer has the main
 # program, and `make fuzz FUZZ_SECONDS=600` runs the readers of files one after another;
-# what it keeps and what it finds is in tests/fuzz/corpus of the build folder.
+# what it keeps and what it finds is in tests/fuzz/corpus of the build folder.  Not among
+# them: fuzz_machine and fuzz_dram, which damage machine files by loops of their own.
 if FUZZER
 FUZZ_CPPFLAGS = -Dmain=nmb_fuzz_alone
 FUZZ_CFLAGS = -Wno-missing-prototypes -fsanitize=fuzzer
