@@ -70,7 +70,7 @@ norms_read(reader *r)
   const char *norm = r->c.set[NMB__F_NORM].s;
   if (global(r, "output_norm.bias"))
     norm = "layer";
-  else if (!strcmp(norm, "layer"))
+  else if (!strcmp(norm, "layer") && !of_any(r, "attn_norm.bias")) /* else it is missing */
     norm = "layer-nobias";
   NMB_TRY(set(r, NMB__F_NORM, "output_norm.bias", json_string(norm)));
   if (!strcmp(r->c.set[NMB__F_QK_NORM].s, "unit")) /* has no weights */

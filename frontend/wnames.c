@@ -631,12 +631,23 @@ row_read(const wanted *q, const name_row *row, nmb__source *s, const char *name,
   return NMB_OK;
 }
 
+/* GGUF files have one name for a norm after attention and for the only one between
+ * attention and network: where a layer has both, it is not the network's. */
+static bool
+other_norm(const wanted *q, const name_row *row)
+{
+  return row->naming == NMB__NAMES_GGUF && !strcmp(row->weight, "ffn.norm") &&
+         q->m->arch->layer[q->layer].place == NMB__PLACE_SANDWICH &&
+         strcmp(row->name, "blk.#.ffn_norm") != 0;
+}
+
 /* Does a row for this file and family name the weight? */
 static bool
 row_names(const wanted *q, const name_row *row)
 {
   return row->naming == q->m->file->naming && !strcmp(row->weight, q->weight) &&
-         (!*row->family || nmb__family_is(q->m->arch->family, row->family));
+         (!*row->family || nmb__family_is(q->m->arch->family, row->family)) &&
+         !other_norm(q, row);
 }
 
 /* As the row has it: one tensor for each head, or all in one. */
