@@ -62,7 +62,8 @@ nmb__src_plain(const nmb__wtensor *t)
 bool
 nmb__src_words(const nmb__wtensor *t)
 {
-  return t && t->rank == 2 && (t->type == NMB__ST_I32 || t->type == NMB__ST_U32);
+  return t && t->rank == 2 && t->count && /* an empty one may have any dimension */
+         (t->type == NMB__ST_I32 || t->type == NMB__ST_U32);
 }
 
 float
