@@ -55,14 +55,16 @@ nmb__wtensor_size(nmb_run *run, nmb__wtensor *t)
 {
   const nmb__storage_info *s = nmb__storage_get(t->type);
   const nmb_loc loc = {t->file, 0, 0};
+  int64_t most = 1; /* of dimensions that are not 0: readers multiply some of them */
   t->count = 1;
   for (int i = 0; i < t->rank; i++) {
-    if (t->dim[i] < 0 || (t->dim[i] && t->count > (INT64_C(1) << 60) / t->dim[i]))
+    if (t->dim[i] < 0 || (t->dim[i] && most > (INT64_C(1) << 60) / t->dim[i]))
       return nmb_fail(run, NMB_BADINPUT, loc,
                       "tensor '%s': dimension %d is %" PRId64
                       ", which gives more than 2^60 elements",
                       t->name, i, t->dim[i]);
     t->count *= t->dim[i];
+    most *= t->dim[i] ? t->dim[i] : 1;
   }
   const int64_t row = t->rank ? t->dim[t->rank - 1] : 1;
   if (row % s->elems)

@@ -72,6 +72,7 @@ put('turned.safetensors', safetensors({'a': entry('F32', [2], 8, 0)}, 8), "tenso
 put('hole.safetensors', safetensors({'a': entry('F32', [1], 0, 4), 'b': entry('F32', [1], 8, 12)}, 12), 'there is a hole')
 put('over.safetensors', safetensors({'a': entry('F32', [2], 0, 8), 'b': entry('F32', [2], 4, 12)}, 12), 'it overlaps another')
 put('below.safetensors', safetensors({'a': entry('F32', [-1], 0, 4)}, 4), "tensor 'a': shape is [-1]")
+put('zero.safetensors', safetensors({'a': entry('I32', [0, 1 << 50, 1 << 12], 0, 0)}), "tensor 'a': dimension 2 is 4096")
 put('twice.safetensors', safetensors(b'{"a":1,"a":1}'), 'duplicate object key')
 put('deep.safetensors', safetensors(b'{"a":' + b'[' * 100000), 'maximum parsing depth')
 put('type.safetensors', safetensors({'a': entry('WAT', [1], 0, 4)}, 4), "tensor 'a': dtype is \"WAT\"")
